@@ -260,6 +260,11 @@ def rows_fingerprint(rows: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
+def json_fingerprint(value: Any) -> str:
+    """SHA-256 of a JSON-able value, however the file that it stands in is laid out."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
 def versions() -> dict[str, str]:
     """Versions of what a number depends on, for manifests."""
     known = {"python": platform.python_version()}

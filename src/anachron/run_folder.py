@@ -5,9 +5,9 @@ it was written: a reader refuses it, and whoever opens the folder to go on makes
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from anachron.io import (
     Json,
     file_fingerprint,
     json_bytes,
+    json_fingerprint,
     parse_json,
     parse_table,
     read_bytes,
@@ -27,12 +28,15 @@ from anachron.io import (
     write_bytes,
     write_json,
 )
-from anachron.jobs import Warn, locked, now, refuse_others
+from anachron.jobs import ELSEWHERE, Warn, locked, now, refuse_others
+from anachron.servers import same_servers
 
 RUN_FILE = "run.json"
 FORMAT = 2
 # What a thing is called, not what it is: a model's label; where data was read from (its fingerprint says what it is).
 NAMES = frozenset({"dataset", "updates", "label"})
+# Where a server's address stands, and the other addresses that are said to have served the same model.
+ADDRESSES, SAME_AS = ("base_url", "device"), "same_as"
 STATUSES = ("running", "done")
 SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "files": dict}
 REPAIR = "repeat the command that made the folder: damaged files are then made again"
@@ -45,8 +49,15 @@ def open_run(path: Path, settings: Json) -> Iterator["RunFolder"]:
         yield RunFolder.open(path, settings)
 
 
+@contextmanager
+def reopen_run(path: Path) -> Iterator["RunFolder"]:
+    """A run folder that is there, to write more into, which is locked meanwhile. Raises as `RunFolder.read`."""
+    with locked(path / ".lock", path):
+        yield RunFolder.read(path)
+
+
 class RunFolder:
-    """A folder and its record. Files are named by their path below it, with ``/``: ``scores/part-00000.parquet``.
+    """A folder and its record. Files are named by their path from it, with ``/``: ``scores/part-00000.parquet``.
 
     Whoever changes it holds its lock (`open_run`).
     """
@@ -89,7 +100,18 @@ class RunFolder:
                 {name: value for name, value in one.items() if name not in NAMES}
                 for one in (run.record["settings"], settings)
             )
-            refuse_others(path, stored, wanted)
+            known, said = _addresses(stored), _addresses(wanted)
+            if known and known <= said:  # all addresses of the folder are said to be of one model
+                first = next(stored[name] for name in ADDRESSES if name in stored)
+                more = said - {*same_servers([first])}
+                same = {name: first for name in ADDRESSES if name in stored} | ({SAME_AS: sorted(more)} if more else {})
+                stored, wanted = stored | same, wanted | same
+            lacking = "".join(f" --same-as {url}" for url in sorted(known - said)) if said else ""
+            way = f"add{lacking} if the same model answered there, {ELSEWHERE}" if lacking else ELSEWHERE
+            refuse_others(path, stored, wanted, elsewhere=way)
+            if stored.get(SAME_AS) != run.record["settings"].get(SAME_AS):
+                run.record["settings"][SAME_AS] = stored[SAME_AS]
+                run.save()
             return run
         if path.is_file() or (path.is_dir() and any(not p.name.startswith(".") for p in path.iterdir())):
             raise ConfigError(f"{path} is not empty and holds no {RUN_FILE}; choose a new or empty folder")
@@ -102,7 +124,7 @@ class RunFolder:
 
     def save(self) -> None:
         """Write the record."""
-        write_json(self.path / RUN_FILE, self.record | {"sha256": _fingerprint(self.record)})
+        write_json(self.path / RUN_FILE, self.record | {"sha256": json_fingerprint(self.record)})
 
     def finish(self) -> None:
         """Write the record of a run that is done."""
@@ -156,7 +178,7 @@ class RunFolder:
 
     def read_file(self, name: str) -> bytes:
         """What a file holds. Raises `DataError` where it is not as it was written."""
-        path = self.path / name
+        path = Path(normpath(self.path / name))  # a file beside the folder is told by its place
         wanted = self.record["files"].get(name)
         if wanted is None:
             raise DataError(f"{path} is not among the files of {self.path / RUN_FILE}; {REPAIR}")
@@ -164,6 +186,10 @@ class RunFolder:
         if hashlib.sha256(content).hexdigest() != wanted:
             raise DataError(f"{path} is damaged (it does not have the SHA-256 that {RUN_FILE} names); {REPAIR}")
         return content
+
+    def holds(self, name: str) -> bool:
+        """Whether a file is there or should be; it may be damaged."""
+        return name in self.record["files"] or (self.path / name).is_file()
 
     def has(self, name: str, warn: Warn = lambda message: None) -> bool:
         """Whether a file is there as it was written. warn: told of one that is there or recorded, but is not both."""
@@ -183,12 +209,18 @@ class RunFolder:
         return False
 
 
+def _addresses(settings: Json) -> set[str]:
+    """The server that a run asks, and those that are said to be the same; empty for a model of this machine."""
+    named = [value for name in ADDRESSES if "://" in (value := str(settings.get(name)))]
+    return {*same_servers([*named, *settings.get(SAME_AS, [])])} if named else set()
+
+
 def _fault(record: Any) -> str | None:
     """What is wrong with the content of a record, if anything."""
     if not isinstance(record, dict):
         return "it is not an object"
     content = {name: value for name, value in record.items() if name != "sha256"}
-    if record.get("sha256") != _fingerprint(content):
+    if record.get("sha256") != json_fingerprint(content):
         return "its content does not have the SHA-256 that it names"
     if record.get("format") != FORMAT:
         return f"its format is {record.get('format')!r}, not {FORMAT}"
@@ -198,8 +230,3 @@ def _fault(record: Any) -> str | None:
     if record["status"] not in STATUSES:
         return f"its status is {record['status']!r}, not {' or '.join(STATUSES)}"
     return None
-
-
-def _fingerprint(record: Json) -> str:
-    """SHA-256 of a record's content, however the file is laid out."""
-    return hashlib.sha256(json.dumps(record).encode()).hexdigest()

@@ -7,7 +7,7 @@ was not meant for.
 import os
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
@@ -18,6 +18,7 @@ from anachron.errors import ConfigError
 
 OPENAI = "https://api.openai.com/v1"
 WORDS = 300  # characters of a server's message that are shown
+UNKNOWN = "unknown"  # in the place of an address: of answers kept by versions that did not record theirs
 SHORTEST = 8  # characters of a key in a row that are not shown
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _SECONDS = re.compile(r"\d+(\.\d+)?")
@@ -43,6 +44,24 @@ def public_url(url: str) -> str:
     except ValueError:
         return url.partition("?")[0].rpartition("@")[2]
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else url.partition("?")[0]
+
+
+def server_identity(url: str) -> str:
+    """What of an address tells its server from others: scheme, host, port and path, in one spelling.
+
+    Nothing secret: a user, a password and a query are no part of it. Raises `ConfigError` as `check_address`.
+    """
+    check_address(url)
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    port = "" if parts.port in (None, usual) else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
+
+
+def same_servers(urls: Iterable[str] | None) -> tuple[str, ...]:
+    """The addresses of ``--same-as`` as `server_identity` writes them, each once. `UNKNOWN` stays."""
+    return tuple(sorted({url if url == UNKNOWN else server_identity(url) for url in urls or ()}))
 
 
 def check_address(url: str) -> None:

@@ -198,6 +198,39 @@ def test_another_model_is_told_of(facts: Path, tmp_path: Path, capsys: pytest.Ca
     assert told.replace("\n", " ").count("answers as 'another'") == 1
 
 
+def test_answers_of_one_server_are_not_those_of_another(
+    facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """In one run folder and in a shared folder of answers; unless the two are said to serve the same model."""
+    words = ["--ways", "choice", "--rounds", 1, "--answers", tmp_path / "shared"]
+
+    def share_won(out: str) -> float:
+        return json.loads((tmp_path / out / "check.json").read_text())["win_rate"]
+
+    def contrary(request: dict, number: int) -> Reply:
+        years = re.search(r"In which year .*, (\d+) or (\d+)\?", prompt_of(request)).groups()
+        return chat(next(year for year in years if year != known(prompt_of(request))))
+
+    with serving(knowing) as good, serving(contrary) as bad:
+        assert check(good, facts, tmp_path / "good", *words) == 0
+        assert check(bad, facts, tmp_path / "bad", *words) == 0
+        assert len(bad.requests) == len(good.requests) and (share_won("good"), share_won("bad")) == (1, 0)
+        before, asked = tables(tmp_path / "good"), len(bad.requests)
+        capsys.readouterr()
+        assert check(bad, facts, tmp_path / "good", *words) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"base_url: '{good.url}' -> '{bad.url}'" in said and f"--same-as {good.url}" in said
+        assert check(bad, facts, tmp_path / "good", *words, "--same-as", good.url) == 0
+        # the answers that the second gave itself are nearer, and the run says of which addresses it is
+        assert len(bad.requests) == asked and share_won("good") == 0 and share_won("bad") == 0
+        settings = json.loads((tmp_path / "good" / "run.json").read_text())["settings"]
+        assert (settings["base_url"], settings["same_as"]) == (good.url, [bad.url])
+        assert check(good, facts, tmp_path / "good", *words) == 2
+        assert f"--same-as {bad.url}" in " ".join(capsys.readouterr().err.split())
+        assert check(good, facts, tmp_path / "good", *words, "--same-as", bad.url) == 0
+        assert tables(tmp_path / "good") == before and len(good.requests) == len(bad.requests) == asked
+
+
 @pytest.mark.full
 def test_trouble_passes_and_the_tables_are_the_same(facts: Path, tmp_path: Path):
     """429 with Retry-After, 500, silence, a connection that breaks, a page of a proxy: each is asked again."""

@@ -1,5 +1,6 @@
 """A local model's own generation as one who answers, and a check by it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,16 @@ def test_nothing_is_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert again.answers(PROMPTS, Callbacks()) == first
     assert local(tmp_path, most=6).answers(PROMPTS[:1], Callbacks()) != []
     assert len([*tmp_path.rglob("*.json")]) == 4  # three prompts, and one with another limit
+
+
+def test_answers_that_were_altered_are_written_again_with_a_warning(tmp_path: Path):
+    first = local(tmp_path).answers(PROMPTS, Callbacks())
+    for file in sorted(tmp_path.rglob("*.json"))[:2]:
+        file.write_text(re.sub('"stop"|"length"', '"content_filter"', file.read_text()))
+    said: list[str] = []
+    assert local(tmp_path).answers(PROMPTS, Callbacks(warn=said.append)) == first
+    assert len(said) == 1 and said[0].startswith("2 kept answers in ") and "written again" in said[0]
+    assert local(tmp_path).answers(PROMPTS, Callbacks(warn=pytest.fail)) == first
 
 
 def test_a_model_without_a_chat_template_cannot_be_asked(tmp_path: Path):

@@ -100,6 +100,20 @@ def test_a_judge_reads_a_second_time(folder: Path, capsys: pytest.CaptureFixture
 
 
 @needs_openai
+def test_verdicts_of_one_judge_are_not_those_of_another(folder: Path):
+    with serving(graded) as one, serving(lambda r, n: chat('{"correct": false}')) as other:
+        settings = [LlmSettings("m", server.url, api_key_env="SECRET") for server in (one, other)]
+        tables = [judge_run(folder, llm)[0] for llm in settings]
+        assert len(other.requests) == len(one.requests) == 8 and tables[0]["judge"].max() == 1
+        assert tables[1]["judge"].max() == 0
+        moved = LlmSettings("m", "http://127.0.0.1:9/v1", api_key_env="SECRET", same_as=(one.url,))
+        again, counts = judge_run(folder, moved)
+        assert again.equals(tables[0]) and counts["usage"]["requests"] == 0
+    recorded = json.loads((folder / "judge" / "answers.parquet.manifest.json").read_text())["parameters"]
+    assert (recorded["base_url"], recorded["same_as"]) == ("http://127.0.0.1:9/v1", [one.url])
+
+
+@needs_openai
 def test_a_judge_that_fails_leaves_no_key(folder: Path, capsys: pytest.CaptureFixture[str]):
     def echoing(request: dict, number: int) -> Reply:
         return error(400, f"no: {KEY}") if number % 2 else error(500, f"you sent Bearer {KEY}")

@@ -1,12 +1,14 @@
 """``check`` as a user has it: a file of facts, a model, a verdict for each, and an exit code."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from importlib.resources import files
 from math import exp
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import polars as pl
@@ -16,14 +18,14 @@ import anachron
 from anachron.checks.facts import CheckedFacts, read_facts
 from anachron.checks.verdicts import VERDICTS
 from anachron.cli.main import _code
-from anachron.errors import ConfigError
+from anachron.errors import ConfigError, DataError
 from anachron.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.metrics import check_scores
 from anachron.pipelines.check import check_facts, on_shared_dates
-from anachron.pipelines.studies import write_metrics, write_report
+from anachron.pipelines.studies import verdicts_of, write_metrics, write_report
 from anachron.probe.run import run_probe
-from anachron.probe.runs import read_runs
+from anachron.probe.runs import find_sources, read_runs
 from anachron.run_folder import RunFolder
 
 FACTS = """subject,relation,object,start,end,fact_id
@@ -101,6 +103,38 @@ def test_a_second_check_scores_nothing_and_a_killed_one_goes_on(run: Path, facts
     monkeypatch.setattr(lm, "score_parts", lambda *a, **k: pytest.fail("scored again"))
     check_facts(lm, facts, run)  # as of the day on which it began
     assert (run / "verdicts.csv").read_bytes() == before[0]
+
+
+@pytest.mark.parametrize("file", ["verdicts.csv", "check.json"])
+def test_what_a_check_found_is_read_as_it_was_written_or_not_at_all(
+    run: Path, facts: Path, tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed cell, a file that is gone, and one of a version that kept no checksum; the command makes it again."""
+    read = {
+        "verdicts.csv": lambda folder: verdicts_of(find_sources([folder])),
+        "check.json": lambda folder: anachron.log_to(folder, SimpleNamespace(log=lambda numbers: None)),
+    }[file]
+    lm = load_model("demo")
+    monkeypatch.setattr(lm, "score_parts", lambda *a, **k: pytest.fail("scored again"))
+    for damage in ("changed", "gone", "unrecorded"):
+        folder = Path(shutil.copytree(run, tmp_path / damage))
+        read(folder)
+        held = (folder / file).read_bytes()
+        if damage == "unrecorded":
+            record = RunFolder.read(folder)
+            del record.record["files"][file]
+            record.save()
+        elif damage == "gone":
+            (folder / file).unlink()
+        else:
+            name = re.search(rb"robust|known|shaky|unknown|wrong period", held)[0]
+            (folder / file).write_bytes(held.replace(name, b"known" if name != b"known" else b"robust", 1))
+        with pytest.raises(DataError, match=rf"{file}.*repeat the command|cannot read .*{file}") as caught:
+            read(folder)
+        assert "\n" not in str(caught.value)
+        check_facts(lm, facts, folder)
+        read(folder)
+        assert (folder / file).read_bytes() == held
 
 
 @pytest.mark.full

@@ -11,9 +11,9 @@ import pytest
 from anachron.cli.horizon import ChangeOptions
 from anachron.cli.main import execute
 from anachron.horizon.measure import PREFERENCE_SCHEMA
-from anachron.io import write_json, write_table
 from anachron.pipelines.changes import read_changes
-from anachron.pipelines.horizon import CHANGES_FILE, SUMMARY_FILE
+from anachron.pipelines.horizon import ASKED, CHANGES_FILE, SUMMARY_FILE
+from anachron.run_folder import RunFolder, open_run
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 CHANGES = 24
@@ -96,8 +96,10 @@ def folder_of(path: Path, later: dict[str, bool]) -> Path:
     ]  # fmt: skip
     for row in rows:
         row["month"] = 12 * int(row["date"][:4]) + int(row["date"][5:]) - 1
-    write_table(path / CHANGES_FILE, pl.DataFrame(rows, schema=PREFERENCE_SCHEMA))
-    write_json(path / SUMMARY_FILE, {"model": "somebody"})
+    with open_run(path / ASKED, {"label": "somebody"}) as run:
+        run.write_table(f"../{CHANGES_FILE}", pl.DataFrame(rows, schema=PREFERENCE_SCHEMA))
+        run.write_json(f"../{SUMMARY_FILE}", {"model": "somebody"})
+        run.finish()
     return path
 
 
@@ -135,6 +137,29 @@ def test_a_claim_that_nothing_can_be_held_against_ends_with_2(tmp_path: Path, ca
     assert execute(line) == 2  # of one there is no verdict
     printed = capsys.readouterr().out
     assert "LEAK" in printed and "only 9 of 9 changes after it can be tested" in printed
+
+
+@pytest.mark.parametrize("damage", ["rows", "cell", "name", "record"])
+def test_a_horizon_is_read_as_it_was_written_or_not_at_all(tmp_path: Path, capsys, damage: str) -> None:
+    """A leak whose rows were taken away is no honest claim."""
+    folder = folder_of(tmp_path / "leaky", {f"Late {i}": i % 2 == 0 for i in range(16)})
+    table, summary = folder / CHANGES_FILE, folder / SUMMARY_FILE
+    if damage == "rows":
+        table.write_text("".join(line for line in table.read_text().splitlines(True) if "2021-" not in line))
+    elif damage == "cell":
+        table.write_text(table.read_text().replace(",1.0,0.0,", ",0.0,1.0,"))
+    elif damage == "name":
+        summary.write_text(summary.read_text().replace("somebody", "gpt-2"))
+    else:  # a folder of a version whose tables had no checksums
+        record = RunFolder.read(folder / ASKED)
+        record.record["files"].clear()
+        record.save()
+    assert execute(["horizon", str(folder), "--claim", "2020-01", "--no-figure"]) == 2
+    said = capsys.readouterr()
+    assert "LEAK" not in said.out and "no leak" not in said.out
+    words = " ".join(said.err.split())
+    assert str(folder / (SUMMARY_FILE if damage in ("name", "record") else CHANGES_FILE)) in words
+    assert "repeat the command that made the folder" in words
 
 
 @pytest.mark.parametrize(
@@ -183,6 +208,10 @@ def test_a_chat_is_asked_once_a_subject_and_what_it_says_is_counted(
         assert len(server.requests) == len(server.times_asked()) == CHANGES
         found = json.loads(capsys.readouterr().out)["models"][0]
         assert by_chat(server, few, tmp_path / "run", "--claim", "2011-12") == 1
+        held = (tmp_path / "run" / "changes.csv").read_bytes()
+        (tmp_path / "run" / "changes.csv").write_bytes(held.replace(b"Old", b"New"))
+        assert by_chat(server, few, tmp_path / "run", "--claim", "2011-12") == 1
+        assert (tmp_path / "run" / "changes.csv").read_bytes() == held  # made again
         assert len(server.requests) == CHANGES  # nothing is asked again
     new = sum(i % 14 <= 5 for i in range(CHANGES) if i not in (3, 4))
     assert found["counts"]["named"] == {"new": new, "old": CHANGES - 2 - new, "refused": 1, "somebody else": 1}

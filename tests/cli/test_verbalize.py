@@ -170,6 +170,18 @@ def test_a_model_that_is_good_and_bad(facts: Path, tmp_path: Path, capsys: pytes
     assert second["failed"] == first["failed"]
 
 
+def test_questions_of_one_server_are_not_those_of_another(facts: Path, tmp_path: Path):
+    with serving(lambda r, n: good_answer(r)) as one, serving(lambda r, n: chat("{}")) as other:
+        assert run(facts, "--out", tmp_path / "a.parquet", *by_model(one.url)) == 0
+        assert run(facts, "--out", tmp_path / "b.parquet", *by_model(other.url)) == 1
+        assert len(other.requests) == len(one.requests) == 10
+    moved = by_model("http://127.0.0.1:9/v1", "--same-as", one.url)
+    assert run(facts, "--out", tmp_path / "c.parquet", *moved) == 0
+    assert (tmp_path / "c.parquet").read_bytes() == (tmp_path / "a.parquet").read_bytes()
+    assert manifest(tmp_path / "c.parquet")["parameters"]["same_as"] == [one.url]
+    assert run(facts, "--out", tmp_path / "d.parquet", "--templates", "--same-as", one.url) == 2
+
+
 def test_the_manifest_says_how_and_keeps_the_key(facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "q.parquet"
     with serving(lambda r, n: good_answer(r)) as server:

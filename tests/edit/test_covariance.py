@@ -417,6 +417,14 @@ def test_a_file_that_is_broken_is_named(lm: LanguageModel, text: Path, tmp_path:
         collect(lm, [LAST], text, cache=tmp_path, tokens=300)
 
 
+def test_the_matrix_of_another_module_is_not_taken_for_this_ones(lm: LanguageModel, text: Path, tmp_path: Path):
+    first, last = MODULES["llama"]
+    moment = collect(lm, [first], text, cache=tmp_path, tokens=300)[first]
+    (moment.folder / f"{first}.safetensors").rename(moment.folder / f"{last}.safetensors")
+    with pytest.raises(ConfigError, match=f"module: '{first}' -> '{last}'"):
+        collect(lm, [last], text, cache=tmp_path, tokens=300)
+
+
 @pytest.mark.parametrize("kind", ["matrix", "cholesky", "eigen"])
 def test_a_flipped_bit_is_found(lm: LanguageModel, text: Path, tmp_path: Path, kind: str):
     def factors() -> None:

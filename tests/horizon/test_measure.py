@@ -16,8 +16,9 @@ from anachron.horizon.leak import leak_after
 from anachron.horizon.measure import PREFERENCE_SCHEMA, answers_of, preferences, read_preferences, statements, usable
 from anachron.horizon.questions import AskedChange
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table
-from anachron.pipelines.horizon import _written, read_horizon
+from anachron.pipelines.horizon import ASKED, _written, read_horizon
 from anachron.report.horizon import comparison_lines, horizon_lines, leak_lines
+from anachron.run_folder import open_run, reopen_run
 
 CHANGE = Change("X", "mayor", "Old", "New", Date(2020, 5), before=("First",))
 
@@ -220,6 +221,8 @@ def test_a_horizon_that_is_there_is_judged_again_without_its_model(tmp_path) -> 
     random = np.random.default_rng(0)
     months = random.integers(2010 * 12, 2026 * 12, 300)
     table = timed(months, (months < 2018 * 12) * 1.0).with_columns(decoy_wins=pl.lit(0.0))
+    with open_run(tmp_path / ASKED, {"label": "m"}) as run:
+        run.finish()
     first = _written(tmp_path, "m", table, None, None, 1.0)
     again = read_horizon(tmp_path, claim=2016 * 12)
     assert again.preferences.equals(table)
@@ -234,6 +237,7 @@ def test_a_horizon_that_is_there_is_judged_again_without_its_model(tmp_path) -> 
     assert "only 0 of 0 changes after it" in str(late.summary["leak"]["error"])
     with pytest.raises(DataError, match="no horizon here"):
         read_horizon(tmp_path / "nowhere")
-    (tmp_path / "changes.csv").write_text("subject\nX\n")
+    with reopen_run(tmp_path / ASKED) as run:
+        run.write("../changes.csv", b"subject\nX\n")
     with pytest.raises(DataError, match="it is not a table that anachron horizon wrote"):
         read_horizon(tmp_path)

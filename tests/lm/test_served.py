@@ -28,7 +28,6 @@ from anachron.lm.scorer import score_texts
 from anachron.lm.served import ServedModel
 from anachron.lm.spans import Encoded
 from anachron.probe.run import ProbeSettings, run_probe
-from anachron.run_folder import RunFolder
 from broken_completions import BROKEN
 
 PROGRAM = Path(__file__).parents[1] / "completions_server.py"
@@ -239,10 +238,10 @@ def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: La
         )  # fmt: skip
     assert 0 < calls[-1] < whole.height
     again = serve()
-    run = RunFolder.read(tmp_path / "run")
-    run.record["settings"]["device"] = again  # the server came up again at its address, which here is another port
-    run.save()
-    result = run_probe(served(again), data, tmp_path / "run", SMALL)
+    with pytest.raises(ConfigError, match=f"device: '{url}' -> '{again}'.*add --same-as {url} if the same model"):
+        run_probe(served(again), data, tmp_path / "run", SMALL)
+    result = run_probe(served(again, same_as=(url,)), data, tmp_path / "run", SMALL)
+    assert result.record["settings"]["device"] == url and result.record["settings"]["same_as"] == [again]
     np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole["logp"].to_numpy(), atol=1e-4, rtol=0)
     assert result.scores["n_tokens"].equals(whole["n_tokens"])
     assert result.record["settings"]["weights"] is None

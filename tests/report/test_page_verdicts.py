@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from anachron.checks.verdicts import VERDICT_SCHEMA
 from anachron.core.dates import Date
 from anachron.errors import DataError
+from anachron.io import read_table
 from anachron.report.page.prompts import openings
 from anachron.report.page.verdicts import read_verdicts, verdict_columns
 from anachron.text.dates import WORDINGS, date_in_words
@@ -48,7 +49,7 @@ def test_verdicts_are_read_and_stand_with_their_facts(tmp_path: Path):
     path = tmp_path / "verdicts.csv"
     pl.DataFrame(ROWS, infer_schema_length=None).write_csv(path)
     runs = [("m", "raw", "none"), ("other", "raw", "none")]
-    found = verdict_columns({runs[0]: read_verdicts(path)}, runs, ["b", "x", "a", "d"])
+    found = verdict_columns({runs[0]: read_verdicts(read_table(path), path)}, runs, ["b", "x", "a", "d"])
     assert found is not None and found["runs"][1] is None
     own = found["runs"][0]
     assert own["sentence"] == (
@@ -76,4 +77,4 @@ def test_a_file_that_no_check_wrote_is_refused(tmp_path: Path, broken: str):
     table = pl.DataFrame(ROWS, infer_schema_length=None)
     path.write_text(broken) if "," in broken else table.with_columns(pl.lit("much").alias(broken)).write_csv(path)
     with pytest.raises(DataError, match="repeat the check"):
-        read_verdicts(path)
+        read_verdicts(read_table(path), path)

@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.jobs import Callbacks
-from anachron.servers import key_for, open_to_all, public_url, retry_after, shown
+from anachron.servers import key_for, open_to_all, public_url, retry_after, server_identity, shown
 from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
 from anachron.text.llm import ask_all
 from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
@@ -87,7 +88,7 @@ def test_an_answer_that_was_cut_off_is_asked_for_again(tmp_path: Path):
     with serving(lambda r, n: chat("re", finish="length")) as server:
         (first,), usage = ask(server, tmp_path)
         assert first.finish == "length" and (usage.answers, usage.completion_tokens) == (1, 20)
-        key = prompt_key("m", "a", {"temperature": 0.0, "max_tokens": None, "schema": None})
+        key = prompt_key("m", "a", {"temperature": 0.0, "max_tokens": None, "schema": None}, server.url)
         AnswerCache(tmp_path).put(key, "m", "a", first)  # as runs before this rule kept it
         (second,), usage = ask(server, tmp_path)
         assert second == first and (usage.kept, usage.kept_prompt_tokens, usage.answers) == (0, 0, 1)
@@ -96,11 +97,81 @@ def test_an_answer_that_was_cut_off_is_asked_for_again(tmp_path: Path):
         assert len(server.requests) == 1
 
 
-def test_another_address_of_the_same_model_has_answered_already(tmp_path: Path):
-    with serving(echo) as one, serving(echo) as other:
-        ask(one, tmp_path)
-        answers, _ = ask(other, tmp_path)
-        assert texts(answers) == ["re: a"] and other.requests == []
+def test_another_address_is_asked_itself_unless_it_is_said_to_serve_the_same_model(tmp_path: Path):
+    """Two servers may call different models by one name."""
+    with serving(lambda r, n: chat("one")) as one, serving(lambda r, n: chat("other")) as other:
+        assert texts(ask(one, tmp_path)[0]) == ["one"]
+        assert texts(ask(other, tmp_path)[0]) == ["other"] and len(other.requests) == 1
+        ask(one, tmp_path / "earlier")
+        answers, usage = ask(other, tmp_path / "earlier", same_as=("http://nobody:1/v1", one.url + "/"))
+        assert texts(answers) == ["one"] and usage.kept == 1 and len(other.requests) == 1
+        with pytest.raises(ConfigError, match="server address 'nobody'"):
+            ask(other, tmp_path, same_as=("nobody",))
+
+
+@pytest.mark.parametrize(
+    ("address", "identity"),
+    [
+        ("HTTP://Host:80/v1/", "http://host/v1"),
+        ("https://host:443", "https://host"),
+        ("http://host:443/v1", "http://host:443/v1"),
+        ("https://me:pw@host/a/B?api-version=1&key=k#x", "https://host/a/B"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
+    ],
+)
+def test_an_address_has_one_spelling_and_nothing_secret(address: str, identity: str):
+    assert server_identity(address) == server_identity(identity) == identity
+    recorded = LlmSettings("m", address, same_as=(address,)).recorded()
+    assert recorded["base_url"] == identity and recorded["same_as"] == [identity]
+
+
+def test_the_public_service_has_an_address_like_others(monkeypatch: pytest.MonkeyPatch):
+    assert LlmSettings("m").server == LlmSettings("m", "https://api.openai.com:443/v1/").server
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://gpu-box:8000/v1")
+    assert LlmSettings("m").recorded()["base_url"] == "http://gpu-box:8000/v1"
+
+
+@pytest.mark.parametrize("altered", ["bit", "text", "another", "short", "no sum"])
+def test_kept_answers_that_were_altered_are_refused_and_nothing_is_asked(tmp_path: Path, altered: str):
+    with serving(echo) as server:
+        ask(server, tmp_path, ["in 1994", "in 1995", "b"])
+        one, two = (next(f for f in tmp_path.rglob("*.json") if f"in {year}" in f.read_text()) for year in (1994, 1995))
+        held = one.read_bytes()
+        content = {name: value for name, value in json.loads(held).items() if name != "sha256"}
+        one.write_bytes({
+            "bit": held.replace(b"re: in 1994", b"re: in 1995"), "text": held.replace(b"re: in", b"re: the"),
+            "another": two.read_bytes(), "short": held[:-20], "no sum": json.dumps(content).encode(),
+        }[altered])  # fmt: skip
+        with pytest.raises(
+            DataError, match=r"^1 kept answers in .* are not as they were written .*; delete them"
+        ) as no:
+            ask(server, tmp_path, ["b", "in 1994", "new"])
+        assert one.name in str(no.value) and "\n" not in str(no.value) and len(server.requests) == 3
+        one.unlink()
+        answers, usage = ask(server, tmp_path, ["b", "in 1994"])
+    assert texts(answers) == ["re: b", "re: in 1994"] and (usage.kept, usage.requests) == (1, 1)
+
+
+def test_answers_of_an_earlier_version_are_refused_until_somebody_says_whose_they_are(tmp_path: Path):
+    """They hold no address and no checksum; the key of that version is written out here."""
+    parameters = {"temperature": 0.0, "max_tokens": None, "schema": None}
+    asked = json.dumps({"format": 1, "model": "m", "prompt": "a", "parameters": parameters}, sort_keys=True)
+    key = sha256(asked.encode()).hexdigest()
+    answer = {"text": "paid", "finish": "stop", "refusal": None, "prompt_tokens": 1, "completion_tokens": 1}
+    kept = {"format": 1, "model": "m", "prompt": "a", "answer": answer | {"served_by": "m", "reasoning": None}}
+    file = tmp_path / key[:2] / f"{key}.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(kept))
+    said: list[str] = []
+    with serving(echo) as server:
+        with pytest.raises(ConfigError, match=r"1 answers in .* add --same-as unknown") as caught:
+            ask(server, tmp_path, ["a", "b"])
+        assert "\n" not in str(caught.value) and not server.requests
+        answers, usage = ask(server, tmp_path, ["a", "b"], same_as=("unknown",), notice=said.append)
+        assert texts(answers) == ["paid", "re: b"] and usage.kept == 1 and "used unchecked" in said[0]
+        file.write_text(json.dumps(kept | {"prompt": "c"}))
+        with pytest.raises(DataError, match="is not a kept answer; delete it"):
+            ask(server, tmp_path, ["a"], same_as=("unknown",))
 
 
 def test_another_model_parameter_or_shape_is_another_question():
@@ -108,7 +179,8 @@ def test_another_model_parameter_or_shape_is_another_question():
         prompt_key(model, prompt, {"temperature": t, "schema": s})
         for model in "mn" for prompt in "ab" for t in (0.0, 1.0) for s in (None, SCHEMA)
     }  # fmt: skip
-    assert len(keys) == 16
+    keys |= {prompt_key("m", "a", {"temperature": 0.0, "schema": None}, server) for server in ("http://a", "http://b")}
+    assert len(keys) == 18
 
 
 @pytest.mark.parametrize("failures", [["429"], ["500", "503"], ["cut", "cut"], ["proxy"], ["no choices"]])
@@ -201,7 +273,7 @@ def test_a_server_that_goes_away_ends_the_run_and_its_answers_are_kept(tmp_path:
     with serving(script) as server, pytest.raises(BackendError, match="stopped answering after 2 answers"):
         ask(server, tmp_path, [f"p{i}" for i in range(9)])
     with serving(echo) as other:
-        answers, usage = ask(other, tmp_path, [f"p{i}" for i in range(9)])
+        answers, usage = ask(other, tmp_path, [f"p{i}" for i in range(9)], same_as=(server.url,))
         assert sorted(other.times_asked()) == [f"p{i}" for i in range(2, 9)]
     assert len(texts(answers)) == 9 and usage.kept == 2
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from anachron.io import Json
 from anachron.jobs import Callbacks
+from anachron.run_folder import SAME_AS
 from anachron.text.answers import Answer, AnswerCache
 from anachron.text.llm import ask_all
 from anachron.text.llm_requests import open_client
@@ -37,9 +38,8 @@ class ChatAnswerer:
 
     def identity(self) -> Json:
         recorded = self.settings.recorded()
-        return {"backend": "chat"} | {
-            name: recorded[name] for name in ("model", "base_url", "temperature", "max_tokens")
-        }
+        known = {name: recorded[name] for name in ("model", "base_url", "temperature", "max_tokens")}
+        return {"backend": "chat"} | known | ({SAME_AS: recorded["same_as"]} if self.settings.same_as else {})
 
     def answers(self, prompts: Sequence[str], callbacks: Callbacks) -> list[Answer | NoAnswer]:
         if self.opened is None:

@@ -9,7 +9,7 @@ from anachron.jobs import Callbacks
 from anachron.lm.answers import natural_answers
 from anachron.lm.chat import update_style
 from anachron.lm.model import LanguageModel
-from anachron.text.answers import Answer, AnswerCache, prompt_key
+from anachron.text.answers import Answer, AnswerCache, damaged_answers, prompt_key
 from anachron.text.llm_settings import NoAnswer
 from anachron.text.reasoning import TOKENS as REASONING_TOKENS
 
@@ -34,7 +34,11 @@ class LocalAnswerer:
         cache, lm = AnswerCache(self.folder), replace(self.lm, style=update_style(self.lm.tokenizer, "chat"))
         asked = {"backend": "generate", "max_tokens": self.most_tokens, "template_date": lm.style.template_date}
         keys = {prompt: prompt_key(f"{self.lm.name} {self.lm.fingerprint()}", prompt, asked) for prompt in prompts}
-        missing = [prompt for prompt, key in keys.items() if cache.get(key) is None]
+        damaged: list[Path] = []
+        known = {prompt: cache.find([key], damaged, lambda kept: True) for prompt, key in keys.items()}
+        missing = [prompt for prompt, kept in known.items() if kept is None]
+        if damaged:
+            callbacks.warn(f"{damaged_answers(damaged, self.folder)}; they are written again")
         with callbacks.bar("answering") as told:
             for start in range(0, len(missing), TOGETHER):
                 batch = missing[start : start + TOGETHER]
@@ -43,5 +47,6 @@ class LocalAnswerer:
                     finish = "stop" if written.stopped else "length"
                     found = Answer(written.text, finish, None, written.read, written.wrote, None)
                     cache.put(keys[prompt], self.name, prompt, found)
+                    known[prompt] = found
                 told.progress(start + len(batch), len(missing))
-        return [answer for prompt in prompts if (answer := cache.get(keys[prompt])) is not None]
+        return [answer for prompt in prompts if (answer := known[prompt]) is not None]

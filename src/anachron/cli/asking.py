@@ -108,7 +108,7 @@ class AnswerOptions:
             from anachron.ask.generate import MOST_TOKENS, LocalAnswerer
             from anachron.pipelines.scorers import read_template
 
-            for name in ("base_url", "api_key_env", "concurrency", "edit"):
+            for name in ("base_url", "api_key_env", "concurrency", "same_as", "edit"):
                 if getattr(scorer, name) is not None:
                     raise ConfigError(f"--{name.replace('_', '-')} is not for --backend generate; leave it out")
             lm = loading.load(model, read_template(scorer.chat_template))
@@ -129,8 +129,9 @@ class AnswerOptions:
         chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
         concurrency = scorer.concurrency or CONCURRENCY
         settings = LlmSettings(
-            model, scorer.base_url, api_key_env=scorer.api_key_env, concurrency=concurrency, **chosen
-        )
+            model, scorer.base_url, api_key_env=scorer.api_key_env, concurrency=concurrency,
+            same_as=scorer.same_as, **chosen,
+        )  # fmt: skip
         return ChatAnswerer(settings, folder, label)
 
 

@@ -88,6 +88,14 @@ LlmBaseUrl = Annotated[
 LlmName = Annotated[
     str | None, typer.Option("--llm", help="Model that writes the questions, under the name its server uses.")
 ]
+SameAs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--same-as",
+        help="Another address that served the same model: its cached answers and its run are taken for this server's; "
+        "'unknown': those cached by versions that recorded no address. May be repeated.",
+    ),
+]
 AnswerFolder = Annotated[
     Path | None,
     typer.Option(
@@ -185,6 +193,7 @@ class LlmOptions:
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of tokens per answer. Default: the server's limit.")
     ] = LlmSettings.max_tokens
+    same_as: SameAs = None
 
     def settings(self, model: str, base_url: str | None) -> LlmSettings:
         return LlmSettings(model, base_url, **asdict(self))

@@ -21,6 +21,7 @@ from anachron.cli.options import (
     PrefixOption,
     RayAddress,
     Resamples,
+    SameAs,
     TemplateOption,
 )
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
@@ -95,6 +96,7 @@ class ScorerOptions:
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="Number of concurrent requests to the server. Default: 8.")
     ] = None
+    same_as: SameAs = None
     chat_template: TemplateOption = None
     edit: Annotated[Path | None, typer.Option(help="Apply an edit of this model, written by anachron edit --out.")] = (
         None
@@ -105,7 +107,7 @@ class ScorerOptions:
 
         return Backend(
             backend=self.backend, base_url=self.base_url, api_key_env=self.api_key_env, concurrency=self.concurrency,
-            **replicated,
+            same_as=self.same_as, **replicated,
         )  # fmt: skip
 
     def open(self, name: str, backend: "Backend", loading: ModelOptions, *, unopened: bool = True) -> Any:

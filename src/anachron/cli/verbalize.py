@@ -102,7 +102,8 @@ def chosen_writer(
         raise ConfigError("say who writes the questions: --llm MODEL, or --templates")
     if llm is not None:
         return asking.settings(llm, base_url)
-    unused = given(base_url=base_url, api_key_env=asking.api_key_env, max_tokens=asking.max_tokens, **for_models)
+    for_models |= {"same_as": asking.same_as, "max_tokens": asking.max_tokens}
+    unused = given(base_url=base_url, api_key_env=asking.api_key_env, **for_models)
     if unused is not None:
         raise ConfigError(f"{unused} is for --llm; templates ask no server")
     return None

@@ -24,7 +24,8 @@ class Server:
 
     concurrency: requests at a time. tries: of one request, with growing pauses between (or as long as the server asks)
     after refusals that pass and lost connections; two at most of the first, before any is answered. timeout: seconds
-    that a try may take as a whole.
+    that a try may take as a whole. same_as: other addresses that served the same model, as
+    `anachron.servers.same_servers` writes them.
     """
 
     base_url: str
@@ -32,6 +33,7 @@ class Server:
     concurrency: int = 8
     tries: int = 8
     timeout: float = 600.0
+    same_as: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_address(self.base_url)

@@ -24,6 +24,7 @@ from anachron.lm.replies import Choice, Token, check_next, load_reply, read_cach
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
+from anachron.servers import server_identity
 
 REQUEST_TOKENS = 2048  # of a request, unless asked otherwise
 REFUSED = (400, 404, 405, 415, 422)  # what servers answer to a form of request that they do not know
@@ -67,7 +68,8 @@ class ServedModel:
         """The weights behind a server are not known; its address and the model's name stand for them."""
         tokenizer = tokenizer_fingerprint(self.tokenizer)
         known = {"model": self.name, "revision": None, "weights": None, "tokenizer": tokenizer}
-        return known | {"dtype": self.dtype, "device": self.where}
+        said = {"same_as": list(self.server.same_as)} if self.server.same_as else {}
+        return known | {"dtype": self.dtype, "device": server_identity(self.server.base_url), **said}
 
     def about(self) -> dict[str, Any]:
         return {}

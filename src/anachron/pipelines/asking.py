@@ -13,7 +13,6 @@ from anachron.ask.verdicts import asked_verdicts
 from anachron.checks.facts import CheckedFacts
 from anachron.checks.gate import NOTHING_IN_COMMON, Gate, loss_against, outcomes
 from anachron.checks.present import holding
-from anachron.checks.verdicts import VERDICTS_FILE
 from anachron.core.dates import Date
 from anachron.core.several_periods import periods_text
 from anachron.data.loaders import Dataset
@@ -21,9 +20,9 @@ from anachron.data.own_facts import as_of_date
 from anachron.errors import ConfigError
 from anachron.export.inspect_package import export_inspect
 from anachron.facts.rows import GivenFact
-from anachron.io import Json, write_json, write_table
+from anachron.io import Json
 from anachron.jobs import Callbacks
-from anachron.pipelines.check import SUMMARY_FILE, Check
+from anachron.pipelines.check import Check, write_found
 from anachron.probe.asked import questions_of_run
 from anachron.probe.runs import recorded_as_of
 from anachron.text.languages import language_of
@@ -105,8 +104,7 @@ def check_by_answers(
     loss = None if earlier is None else loss_against(earlier, asked)
     met = outcomes(gate, verdicts, run.present, loss, dated=len(dated), holding=holding(facts.questions))
     found = AskedCheck(folder, run.label, verdicts, run.present, met, facts.as_of, run)
-    write_table(folder / VERDICTS_FILE, verdicts)
-    write_json(folder / SUMMARY_FILE, found.summary)
+    write_found(found)
     return found
 
 

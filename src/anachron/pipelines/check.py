@@ -17,7 +17,7 @@ from anachron.core.several_periods import periods_text
 from anachron.data.columns import STATEMENT_SCHEMA
 from anachron.data.loaders import Dataset
 from anachron.errors import ConfigError
-from anachron.io import Json, write_bytes, write_json, write_table
+from anachron.io import Json, write_bytes
 from anachron.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
@@ -25,6 +25,7 @@ from anachron.metrics import check_scores, fact_metrics
 from anachron.probe.run import ProbeSettings, run_probe
 from anachron.probe.runs import read_runs, recorded_as_of
 from anachron.report.timeline import short_timeline
+from anachron.run_folder import reopen_run
 
 PRESENT, SUMMARY_FILE = "present", "check.json"
 
@@ -105,9 +106,15 @@ def check_facts(
     label = scored.record["settings"]["label"]
     met = outcomes(gate, verdicts, present, loss, dated=facts.data.facts, holding=holding(facts.questions))
     found = Check(folder, label, verdicts, present, met, facts.as_of)
-    write_table(folder / VERDICTS_FILE, verdicts)
-    write_json(folder / SUMMARY_FILE, found.summary)
+    write_found(found)
     return found
+
+
+def write_found(found: Check) -> None:
+    """Write what a check found into its run folder, and the checksums into its record."""
+    with reopen_run(found.folder) as run:
+        run.write_table(VERDICTS_FILE, found.verdicts)
+        run.write_json(SUMMARY_FILE, found.summary)
 
 
 def write_junit(found: Check, path: Path | str) -> None:

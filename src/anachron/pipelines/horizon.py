@@ -22,10 +22,10 @@ from anachron.horizon.leak import Leak, check_claim, leak_after
 from anachron.horizon.measure import preferences, read_preferences, scores_by_pair, statements
 from anachron.horizon.questions import AskedChange, asked_changes
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
-from anachron.io import Json, read_json, read_table, write_bytes, write_json, write_table
+from anachron.io import Json, write_bytes
 from anachron.jobs import Callbacks
 from anachron.pipelines.changes import read_changes
-from anachron.run_folder import open_run
+from anachron.run_folder import RunFolder, open_run, reopen_run
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
@@ -178,12 +178,15 @@ def read_horizon(
         raise DataError(f"{folder}: no horizon here; give a folder that anachron horizon --out wrote")
     check_claim(claim, released)
     path = Path(folder)
-    model = read_json(path / SUMMARY_FILE).get("model")
+    run = RunFolder.read(path / ASKED)
+    if not run.is_done:
+        raise DataError(f"{run.path}: the run is not finished; repeat its horizon command to go on")
+    model, found = run.read_json(_beside(SUMMARY_FILE))["model"], run.read_table(_beside(CHANGES_FILE))
     try:
-        table = read_preferences(read_table(path / CHANGES_FILE))
+        table = read_preferences(found)
     except DataError as error:
         raise DataError(f"{path / CHANGES_FILE}: {error}") from None
-    return _written(path, str(model), table, claim, released, min_judged)
+    return _written(path, model, table, claim, released, min_judged)
 
 
 def _written(
@@ -193,12 +196,18 @@ def _written(
     horizon = horizon_of(table)
     kinds = None if horizon is None else kinds_table(table, horizon)
     found = FoundHorizon(folder, model, table, horizon, leak, kinds)
-    write_table(folder / CHANGES_FILE, table)
-    if horizon is not None and kinds is not None:
-        write_table(folder / CURVE_FILE, curve_table(horizon))
-        write_table(folder / KINDS_FILE, kinds)
-    write_json(folder / SUMMARY_FILE, found.summary)
+    with reopen_run(folder / ASKED) as run:
+        run.write_table(_beside(CHANGES_FILE), table)
+        if horizon is not None and kinds is not None:
+            run.write_table(_beside(CURVE_FILE), curve_table(horizon))
+            run.write_table(_beside(KINDS_FILE), kinds)
+        run.write_json(_beside(SUMMARY_FILE), found.summary)
     return found
+
+
+def _beside(name: str) -> str:
+    """A file of the horizon as the record of what it rests on names it: that run lies in the folder `ASKED`."""
+    return f"../{name}"
 
 
 def draw_horizon(found: FoundHorizon) -> Path | None:

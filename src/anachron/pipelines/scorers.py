@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anachron.errors import ConfigError
 from anachron.io import file_fingerprint, parse_json, read_text, versions
-from anachron.servers import check_address, key_for, open_to_all
+from anachron.servers import check_address, key_for, open_to_all, public_url, same_servers
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
@@ -30,6 +30,7 @@ class Backend:
         protocol.
     api_key_env: the environment variable that holds the server's key.
     concurrency: number of concurrent requests to the server, 8 by default.
+    same_as: other addresses that served the same model, for a run that goes on.
     workers: number of replicas of the model, on the Ray cluster at the address ``ray`` (by default ``local``, one on
         this machine).
     gpus_per_replica: with several, the layers are spread over them.
@@ -42,6 +43,7 @@ class Backend:
     base_url: str | None = None
     api_key_env: str | None = None
     concurrency: int | None = None
+    same_as: Sequence[str] | None = None
     workers: int | None = None
     ray: str | None = None
     gpus_per_replica: int = 0
@@ -51,7 +53,8 @@ class Backend:
         if self.backend not in BACKENDS:
             raise ConfigError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
         for_servers = {
-            "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency
+            "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency,
+            "--same-as": " ".join(map(public_url, self.same_as or ())) or None,
         }  # fmt: skip
         for_models = {
             "--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus_per_replica or None,
@@ -159,7 +162,8 @@ def _served(
         trust_remote_code=loading.get("trust_remote_code", False),
         chat_template=text,
     )
-    return ServedModel(name, tokenizer, Server(backend.base_url, key, backend.concurrency or CONCURRENCY), notice)
+    server = Server(backend.base_url, key, backend.concurrency or CONCURRENCY, same_as=same_servers(backend.same_as))
+    return ServedModel(name, tokenizer, server, notice)
 
 
 def model_source(

@@ -25,6 +25,7 @@ from anachron.report.page.data import counts, page_data
 from anachron.report.page.render import plotly_source, render
 from anachron.report.page.verdicts import read_verdicts
 from anachron.report.paper_tables import check_style, write_study_papers
+from anachron.run_folder import RunFolder
 
 Told = Callable[[str, int, int], None]
 
@@ -179,15 +180,15 @@ def date_style_of(sources: Iterable[Source]) -> str | None:
 
 def verdicts_of(sources: Iterable[Source], asked: Iterable[AskedSource] = ()) -> dict[tuple[str, ...], pl.DataFrame]:
     """The verdicts of those runs that are checks, by model, format and prefix (`run_key` of those that asked)."""
-    folders: dict[tuple[str, ...], Path] = {run_key(one.label, one.asked_by): one.folder for one in asked}
+    runs = {run_key(one.label, one.asked_by): RunFolder.read(one.folder) for one in asked}
     for source in sources:
         if source.label is not None and source.run is not None:
             settings = source.run.record["settings"]
-            folders[source.label, settings["format"], settings["prefix"]] = source.run.path
+            runs[source.label, settings["format"], settings["prefix"]] = source.run
     return {
-        key: read_verdicts(folder / VERDICTS_FILE)
-        for key, folder in folders.items()
-        if (folder / VERDICTS_FILE).is_file()
+        key: read_verdicts(run.read_table(VERDICTS_FILE), run.path / VERDICTS_FILE)
+        for key, run in runs.items()
+        if run.holds(VERDICTS_FILE)
     }
 
 

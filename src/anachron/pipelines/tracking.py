@@ -11,7 +11,7 @@ import polars as pl
 from anachron.errors import ConfigError
 from anachron.evaluate.results import method_label
 from anachron.evaluate.summaries import summaries
-from anachron.io import Json, read_json
+from anachron.io import Json
 from anachron.metrics import check_scores, fact_metrics, summarise
 from anachron.pipelines.check import SUMMARY_FILE, Check
 from anachron.pipelines.edits_report import is_evaluation, read_evaluation
@@ -86,8 +86,8 @@ def _of_folder(folder: Path) -> tuple[dict[str, float], Json]:
         record, tables = read_evaluation(folder)
         return _named(_of_evaluation(summaries(with_printed_names(tables, record)))), _settings(record)
     run = finished(folder)
-    if (folder / SUMMARY_FILE).is_file():
-        summary = read_json(folder / SUMMARY_FILE)
+    if run.holds(SUMMARY_FILE):
+        summary = run.read_json(SUMMARY_FILE)
         settings = {"model": summary["model"], "as_of": str(summary["as_of"]), "folder": str(folder)}
         return _named(_of_check(summary)), settings
     probed = ProbeResult(folder, run.record, run.read_table(SCORES_FILE))

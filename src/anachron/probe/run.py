@@ -30,6 +30,7 @@ from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
 from anachron.probe.runs import (
     ASKED_FILE,
     LEFT_OUT_FILE,
+    OWN_FILES,
     PARTS,
     PLAN_FILE,
     SCORES_FILE,
@@ -133,8 +134,8 @@ def run_probe(
             rename(run, settings.label)
         if recorded is None:
             keep_source(lm, run, of_model)
-        files = run.record["files"]
-        if run.is_done and {PLAN_FILE, SCORES_FILE} <= {*files} and all(map(run.has, files)):
+        own = {name for name in run.record["files"] if name in OWN_FILES or name.startswith(f"{PARTS}/")}
+        if run.is_done and {PLAN_FILE, SCORES_FILE} <= own and all(map(run.has, own)):
             return ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
         style = _freeze_date(lm, style, run.record, callbacks)
         with deterministic(settings.deterministic):

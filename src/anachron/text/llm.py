@@ -10,8 +10,10 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from anachron.errors import ConfigError, DataError
 from anachron.jobs import Callbacks
-from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
+from anachron.servers import UNKNOWN
+from anachron.text.answers import Answer, AnswerCache, damaged_answers, default_cache, prompt_key
 from anachron.text.llm_requests import Asker
 from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
 
@@ -48,19 +50,19 @@ def ask_all(
     opened: a client and its key (`anachron.text.llm_requests.open_client`), for those who ask several times.
     callbacks: told (answers, of how many), and what the run does without.
 
-    Raises `ConfigError` or `BackendError` when no request can succeed; what was answered until then is kept, and the
-    same call goes on from there.
+    Raises `DataError` where kept answers are not as they were written, `ConfigError` for those of an earlier version
+    (see ``same_as``), and `ConfigError` or `BackendError` when no request can succeed; what was answered until then is
+    kept, and the same call goes on from there.
     """
     callbacks = callbacks or Callbacks()
     kept_answers = cache if isinstance(cache, AnswerCache) else AnswerCache(cache or default_cache())
     parameters = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "schema": schema}
-    keys = [prompt_key(settings.model, prompt, parameters) for prompt in prompts]
+    keys = [prompt_key(settings.model, prompt, parameters, settings.server) for prompt in prompts]
     texts = dict(zip(keys, prompts, strict=True))
     usage = Usage()
     answers: dict[str, Answer | NoAnswer] = {}
-    for key in texts:
-        # an answer that was cut off is asked for again: the server's limit may have been raised since
-        if (kept := kept_answers.get(key)) is not None and (keep_cut_off or not kept.cut_off):
+    for key, kept in _kept(texts, settings, kept_answers, parameters, keep_cut_off, callbacks).items():
+        if kept is not None:
             answers[key] = kept
             usage.kept += 1
             usage.kept_prompt_tokens += kept.prompt_tokens or 0
@@ -73,6 +75,44 @@ def ask_all(
                 Asker(settings, kept_answers, schema, usage, told.notice, keep_cut_off, opened), missing, answers, told
             )
     return [answers[key] for key in keys], usage
+
+
+def _kept(
+    texts: dict[str, str], settings: LlmSettings, cache: AnswerCache, parameters: dict[str, Any], keep_cut_off: bool,
+    callbacks: Callbacks,
+) -> dict[str, Answer | None]:  # fmt: skip
+    """The kept answer to each text, by key: of the server, or of one that is said to be the same.
+
+    Raises `DataError` where some are damaged, for nothing is paid for twice unasked, and `ConfigError` where answers of
+    an earlier version would do, of which nobody said who gave them.
+    """
+    found: dict[str, Answer | None] = {}
+    damaged: list[Path] = []
+    same_as, unnamed = settings.same_as or (), 0
+
+    def usable(kept: Answer) -> bool:
+        # an answer that was cut off is asked for again: the server's limit may have been raised since
+        return keep_cut_off or not kept.cut_off
+
+    for key, text in texts.items():
+        places = [key, *(prompt_key(settings.model, text, parameters, url) for url in same_as if url != UNKNOWN)]
+        found[key] = cache.find(places, damaged, usable)
+        if found[key] is None and (old := cache.unnamed(settings.model, text, parameters)) and usable(old):
+            found[key] = old
+            unnamed += 1
+    if unnamed and UNKNOWN not in same_as:
+        raise ConfigError(
+            f"{unnamed:,} answers in {cache.folder} are of an earlier version, which recorded neither their server nor "
+            f"a checksum; if {settings.server} gave them, add --same-as {UNKNOWN} to use them as they are, or choose "
+            "another folder of answers to ask anew"
+        )
+    if unnamed:
+        callbacks.notice(f"{unnamed:,} answers of an earlier version are used unchecked, as --same-as {UNKNOWN} says")
+    if damaged:
+        raise DataError(
+            f"{damaged_answers(damaged, cache.folder)}; delete them and they will be asked for again, which costs again"
+        )
+    return found
 
 
 def _ask_missing(asker: Asker, texts: dict[str, str], answers: dict[str, Answer | NoAnswer], told: Callbacks) -> None:

@@ -162,7 +162,7 @@ class Asker:
 
     def _keep(self, key: str, prompt: str, answer: Answer) -> None:
         if self.keep_cut_off or not answer.cut_off:
-            self.cache.put(key, self.settings.model, prompt, answer)
+            self.cache.put(key, self.settings.model, prompt, answer, self.settings.server)
         with self.lock:
             self.heard, self.unanswered = True, 0
             self.usage.answers += 1

@@ -1,11 +1,12 @@
 """Which language model is asked and how, and what comes of it: an answer or none, and what that took."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
 from anachron.errors import ConfigError
-from anachron.servers import check_address, public_url
+from anachron.servers import OPENAI, check_address, same_servers, server_identity
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class LlmSettings:
     tries: attempts per request before it counts as failed.
     timeout: seconds without a reply after which a request is retried.
     pause: seconds before the first retry; doubled for each further one.
+    same_as: other addresses that served the same model, so that answers kept from there are its own; ``unknown`` for
+        answers that an earlier version kept without an address.
 
     Raises `ConfigError` for an empty name, an invalid address and numbers out of range.
     """
@@ -35,10 +38,12 @@ class LlmSettings:
     tries: int = 6
     timeout: float = 120.0
     pause: float = 1.0
+    same_as: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.model.strip():
             raise ConfigError("the model's name is empty; give it as the server knows it")
+        object.__setattr__(self, "same_as", same_servers(self.same_as))
         if self.base_url is not None:
             check_address(self.base_url)
         for name, least in (("concurrency", 1), ("tries", 1)):
@@ -52,9 +57,14 @@ class LlmSettings:
         """Of the server that was named, here or in the environment; None for OpenAI's own."""
         return self.base_url or os.environ.get("OPENAI_BASE_URL")
 
+    @property
+    def server(self) -> str:
+        """Who answers: the address as `server_identity` writes it."""
+        return server_identity(self.address or OPENAI)
+
     def recorded(self) -> dict[str, Any]:
         """For a manifest: all settings, and the address without what is secret in it."""
-        return asdict(self) | {"base_url": None if self.address is None else public_url(self.address)}
+        return asdict(self) | {"base_url": self.server, "same_as": list(self.same_as or ())}
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,8 +194,9 @@ class _Pass:
         path = folder / f"{module}.safetensors"
         if not path.is_file():
             return None
-        known = read_manifest(path).get("settings", {})
-        refuse_others(path, known, self.settings, "a covariance", elsewhere=_ELSEWHERE)
+        about = read_manifest(path)
+        known, wanted = about.get("settings", {}) | {"module": about.get("module")}, self.settings | {"module": module}
+        refuse_others(path, known, wanted, "a covariance", elsewhere=_ELSEWHERE)
         tensors, manifest = read_tensors(path)
         return SecondMoment(module, tensors["matrix"], manifest["tokens"], manifest, folder)
 

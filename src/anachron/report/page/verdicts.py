@@ -8,7 +8,7 @@ import polars as pl
 from anachron.checks.present import CURRENT, STALE
 from anachron.checks.verdicts import VERDICT_SCHEMA, VERDICTS, verdict_in_words
 from anachron.errors import DataError
-from anachron.io import Json, read_table
+from anachron.io import Json
 from anachron.report.verdicts import today_in_words
 
 SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "start_error_years", "end_error_years")
@@ -17,12 +17,11 @@ TEXTS = ("subject", "relation", "object", "present", "answer", "answer_until", "
 Run = tuple[str, ...]
 
 
-def read_verdicts(path: Path) -> pl.DataFrame:
-    """The table that a check wrote, by scores or by answers (`anachron.pipelines.check.Check`).
+def read_verdicts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
+    """The table that a check wrote, by scores or by answers (`anachron.pipelines.check.Check`), with its types.
 
-    Raises `DataError` where it is none.
+    path: where it was read, for the message of the `DataError` where it is none.
     """
-    table = read_table(path)
     if lacking := [name for name in (*SHOWN, *TEXTS) if name not in table.columns]:
         raise DataError(f"{path} has no column {lacking[0]}, so it is not what check writes; repeat the check")
     try:
