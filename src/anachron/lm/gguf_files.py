@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 import transformers
-from tokenizers import Regex, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 from anachron.errors import ModelError, first_line
 from anachron.lm.gguf_header import Header, read_header
@@ -30,6 +30,11 @@ log = logging.getLogger("anachron")
 
 ENDING = ".gguf"
 _COMMIT = re.compile(r"/snapshots/([0-9a-f]{40})/")
+# Byte-level vocabularies (tokenizer.ggml.pre) whose words that are tokens are not cut, and whose texts begin with BOS
+# where the file does not say whether they do
+WHOLE_WORDS = {
+    "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken",
+}  # fmt: skip
 # How llama.cpp cuts text for byte-level vocabularies (tokenizer.ggml.pre): as GPT-2 does, or every digit alone first
 AS_GPT2 = {"gpt-2", "phi-2", "roberta-bpe", "mpt", "olmo", "jais", "trillion", "gigachat"}
 EACH_DIGIT = {"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"}
@@ -119,6 +124,11 @@ def load_tokenizer(file: GgufFile) -> Any:
     with _reading(file) as nothing:
         tokenizer = transformers.AutoTokenizer.from_pretrained(nothing, gguf_file=str(file.path))
     about = file.header.about
+    if about.get("tokenizer.ggml.pre") in WHOLE_WORDS:
+        tokenizer.backend_tokenizer.model.ignore_merges = True
+        tokenizer.add_bos_token = about.get("tokenizer.ggml.add_bos_token", True)
+    if about.get("tokenizer.ggml.model") == "llama":
+        _begin_as_llama_cpp(tokenizer.backend_tokenizer, prefix=about.get("tokenizer.ggml.add_space_prefix", True))
     cut = about.get("tokenizer.ggml.pre")
     if about.get("tokenizer.ggml.model") != "gpt2" or cut in AS_GPT2 or not _cuts_as_gpt2(tokenizer):
         return tokenizer
@@ -132,6 +142,18 @@ def load_tokenizer(file: GgufFile) -> Any:
             "in numbers; give the model's own tokenizer (--tokenizer) to be sure", file.name, cut,
         )  # fmt: skip
     return tokenizer
+
+
+def _begin_as_llama_cpp(backend: Any, *, prefix: bool) -> None:
+    """Put a space before every text of a SentencePiece vocabulary, also one that begins with a space, or before none.
+
+    transformers does as the tokenizers of a family mostly do, whatever the file says. A text behind a special token
+    counts as one of its own.
+    """
+    spaces = normalizers.Replace(" ", "\u2581")
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), spaces] if prefix else [spaces])
+    if isinstance(backend.pre_tokenizer, pre_tokenizers.Metaspace):
+        backend.pre_tokenizer = None
 
 
 def _cuts_as_gpt2(tokenizer: Any) -> bool:

@@ -30,7 +30,7 @@ _COUNTS = ("general.alignment", "split.count", "block_count", "context_length", 
 _LISTS = (
     "tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.scores", "tokenizer.ggml.token_type",
 )  # fmt: skip
-_AT_LEAST_ONE = ("block_count", "context_length", "embedding_length", "attention.head_count", "attention.key_length")
+_AT_LEAST_ONE = ("block_count", "context_length", "embedding_length", "attention.key_length")
 
 
 class Length(int):
@@ -92,7 +92,7 @@ def read_header(path: Path) -> Header:
     _check_values(about)
     step = about.get("general.alignment", _ALIGNMENT)
     start = -(-reader.place // step) * step  # the end of the table, rounded up
-    known, end = [], start
+    known, end = [], reader.place
     for name, shape, kind, offset in table:
         try:
             block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]

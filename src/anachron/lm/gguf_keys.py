@@ -21,6 +21,7 @@ HARMLESS = {
 # Values at which a key changes nothing
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "attention.causal": (True,),
+    "attention.head_count": (0,),
     "attention.sliding_window": (0,),
     "attention.max_alibi_bias": (0,),
     "attention.clamp_kqv": (0,),
@@ -77,6 +78,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "expert_weights_scale": ("routed_scaling_factor",),
     "leading_dense_block_count": ("first_k_dense_replace",),
     "ssm.conv_kernel": ("conv_kernel", "linear_conv_kernel_dim"),
+    "ssm.inner_size": ("intermediate_size",),
     "ssm.state_size": ("state_size", "linear_key_head_dim"),
     "ssm.group_count": ("n_groups", "linear_num_key_heads"),
     "ssm.time_step_rank": ("time_step_rank", "linear_num_value_heads"),
@@ -121,6 +123,9 @@ def put_into(header: Header, config: Any) -> None:
         scale := _implied(header.architecture, said).get("attention.scale")
     ):
         config.query_pre_attn_scalar = round(scale**-2)
+    for field, key in (("head_dim", "attention.key_length"), ("n_positions", "context_length")):
+        if hasattr(config, field) and not hasattr(config, "global_head_dim") and _is_number(said.get(key)):
+            setattr(config, field, said[key])
     window = said.get("attention.sliding_window")
     if header.architecture == "phi3" and window and config.sliding_window is None:
         config.sliding_window = window
@@ -161,9 +166,9 @@ def _implied(architecture: str, said: Mapping[str, Any]) -> dict[str, Any]:
     """What llama.cpp takes where a file does not say it, as far as transformers may take something else."""
     heads, width = said.get("attention.head_count"), said.get("embedding_length")
     meant: dict[str, Any] = {"rope.freq_base": 10000.0}
-    if _is_number(heads):
+    if _is_number(heads) and heads:
         meant["attention.head_count_kv"] = heads
-        if heads and _is_number(width):
+        if _is_number(width):
             meant["attention.key_length"] = meant["attention.value_length"] = width // heads
     if architecture in _GEMMA:
         largest, meant["attention.sliding_window"], meant["attention.sliding_window_pattern"], base = _GEMMA[
