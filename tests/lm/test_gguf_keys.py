@@ -14,6 +14,7 @@ from anachron.errors import ModelError
 from anachron.lm.gguf_header import Header, read_header
 from anachron.lm.gguf_keys import keys_left_out, put_into, tokenizer_keys_left_out
 from anachron.lm.llamacpp import LlamaModel
+from anachron.lm.llamacpp_keys import keys_unread
 from anachron.lm.loading import load_model, load_tokenizer
 from anachron.lm.model import LanguageModel
 from gguf_models import make_gguf_lm, write_gguf
@@ -114,6 +115,37 @@ def test_keys_that_transformers_leaves_out_are_put_in_or_refused(changes: dict[s
 @pytest.mark.parametrize(("changes", "outcome"), ISSUE + TABLE, ids=[told(*row) for row in ISSUE + TABLE])
 def test_every_key_is_as_in_llama_cpp_or_refused(family: str, changes: dict[str, Any], outcome: str, tmp_path: Path):
     check(family, changes, outcome, tmp_path / "tiny.gguf")
+
+
+# What llama.cpp passes over
+
+
+@pytest.mark.full
+@pytest.mark.all_families
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_keys_that_llama_cpp_does_not_read_change_none_of_its_scores(family: str, tmp_path: Path):
+    """And those that it is known to read, and that change scores of a text so short, do."""
+    path = written(family, tmp_path / "t.gguf", {})
+    tokenizer = load_tokenizer(path)
+    plain = LlamaModel(path, tokenizer).log_probs(PAIRS)
+    unread = []
+    for changes, _ in TABLE:
+        path = written(family, tmp_path / "t.gguf", changes)
+        if told_of := keys_unread(read_header(Path(path))):
+            unread += told_of
+            np.testing.assert_allclose(LlamaModel(path, tokenizer).log_probs(PAIRS), plain, atol=1e-6)
+    assert len(unread) >= 14, unread
+
+
+def test_what_llama_cpp_does_not_read_is_told_and_what_is_not_causal_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    path = written("llama", tmp_path / "t.gguf", {"final_logit_softcapping": 2.0, "rope__scaling__factor": 2.0})
+    load_model(path, backend="llama.cpp")
+    assert "llama.cpp does not read final_logit_softcapping 2.0" in caplog.text and "factor" not in caplog.text
+    path = written("llama", tmp_path / "t.gguf", {"attention__causal": False})
+    with pytest.raises(ModelError, match="choose a causal model"):
+        load_model(path, backend="llama.cpp")
 
 
 # Tokens of a text

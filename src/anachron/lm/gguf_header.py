@@ -140,6 +140,11 @@ def _check_values(about: Mapping[str, Any]) -> None:
             raise _wrong(key, value, "a finite number")
         if name.endswith("_epsilon") and not all(_is_number(number) and number >= 0 for number in values):
             raise _wrong(key, value, "a number that is not negative")
+    tokens = about.get("tokenizer.ggml.tokens")
+    for role in ("bos", "eos", "unknown", "padding"):
+        key = f"tokenizer.ggml.{role}_token_id"
+        if tokens is not None and key in about and not (_is_count(about[key]) and about[key] < tokens):
+            raise _wrong(key, about[key], f"one of the {tokens} tokens")
     step = about.get("general.alignment", _ALIGNMENT)
     if step < 1 or step & (step - 1):
         raise _wrong("general.alignment", step, "a power of two")
@@ -159,7 +164,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_blocks(header: Header) -> None:
-    """Refuse a number of layers that the tensors do not have: a model is built of it before they are looked at."""
+    """Refuse numbers of heads and layers that the tensors do not have: a model is built before they are looked at."""
+    heads = header.of_model().get("attention.head_count", 1)
+    if heads == 0 and any(".attn_" in tensor.name and "norm" not in tensor.name for tensor in header.tensors):
+        raise _wrong(f"{header.architecture}.attention.head_count", heads, "at least 1")
     said = header.of_model().get("block_count")
     numbers = {int(found[1]) for tensor in header.tensors if (found := _BLOCK.match(tensor.name))}
     if said is not None and numbers and said != max(numbers) + 1:

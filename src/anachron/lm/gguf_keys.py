@@ -78,7 +78,6 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "expert_weights_scale": ("routed_scaling_factor",),
     "leading_dense_block_count": ("first_k_dense_replace",),
     "ssm.conv_kernel": ("conv_kernel", "linear_conv_kernel_dim"),
-    "ssm.inner_size": ("intermediate_size",),
     "ssm.state_size": ("state_size", "linear_key_head_dim"),
     "ssm.group_count": ("n_groups", "linear_num_key_heads"),
     "ssm.time_step_rank": ("time_step_rank", "linear_num_value_heads"),
@@ -171,15 +170,12 @@ def _implied(architecture: str, said: Mapping[str, Any]) -> dict[str, Any]:
         if _is_number(width):
             meant["attention.key_length"] = meant["attention.value_length"] = width // heads
     if architecture in _GEMMA:
-        largest, meant["attention.sliding_window"], meant["attention.sliding_window_pattern"], base = _GEMMA[
-            architecture
-        ]
+        largest, window, pattern, base = _GEMMA[architecture]
+        meant |= {"attention.sliding_window": window, "attention.sliding_window_pattern": pattern}
         meant["rope.freq_base_swa"] = base or said.get("rope.freq_base", 10000.0)
-        widest = said.get("block_count") == largest
-        turned = meant.get("attention.key_length") if widest else said.get("attention.key_length")
-        turned = turned or meant.get("attention.key_length")
-        if _is_number(turned) and turned > 0:
-            meant["attention.scale"] = turned**-0.5
+        whole = {**meant, **said} if said.get("block_count") != largest else meant
+        if _is_number(whole.get("attention.key_length")):
+            meant["attention.scale"] = whole["attention.key_length"] ** -0.5
     return meant
 
 
@@ -201,6 +197,8 @@ def _has_no_effect(key: str, meant: Mapping[str, Any], config: Any) -> bool:
         return kind in ("none", "linear")
     if key == "attention.sliding_window":
         return _is_number(value) and _is_number(meant.get("context_length")) and value >= meant["context_length"]
+    if key == "nextn_predict_layers":  # blocks that guess tokens ahead, behind those that are computed
+        return meant.get("block_count") == config.num_hidden_layers + value
     if key.endswith("_swa") or key == "attention.sliding_window_pattern":
         return window == 0
     return key == "context_length" and _first(config, _LENGTHS) is None
@@ -256,11 +254,30 @@ def _pattern(config: Any) -> Any:
     return layers and tuple("sliding" in layer for layer in layers)
 
 
+def _window(config: Any) -> Any:
+    """0 is no window in a file, and one of no token in transformers."""
+    window = getattr(config, "sliding_window", None)
+    return "no token" if window == 0 else window
+
+
+def _interval(config: Any) -> Any:
+    """Every how many layers one attends to all."""
+    layers = getattr(config, "layer_types", None) or []
+    return layers.index("full_attention") + 1 if "full_attention" in layers else None
+
+
+def _inner(config: Any) -> Any:
+    """Values of a state of linear attention, or the width of a Mamba block."""
+    heads = getattr(config, "linear_num_value_heads", None)
+    return heads * config.linear_value_head_dim if heads else getattr(config, "intermediate_size", None)
+
+
 def _type(config: Any) -> str:
     kind = _rope(config).get("rope_type", "default")
     return "none" if kind == "default" else kind
 
 
+_GATES = {"none": 0, "softmax": 1, "sigmoid": 2}
 DERIVED: dict[str, Callable[[Any], Any]] = {
     "context_length": lambda config: _first(config, _LENGTHS),
     "attention.key_length": _width,
@@ -269,17 +286,11 @@ DERIVED: dict[str, Callable[[Any], Any]] = {
     "attention.value_length_swa": lambda config: getattr(config, "head_dim", None),
     "attention.scale": _scale,
     "attention.sliding_window_pattern": _pattern,
-    # 0 is no window in the file, and one of no token in transformers
-    "attention.sliding_window": lambda config: {0: "no token"}.get(
-        window := getattr(config, "sliding_window", None), window
-    ),
+    "attention.sliding_window": _window,
     "attention.max_alibi_bias": lambda config: 8 if config.model_type == "bloom" else None,
-    "expert_gating_func": lambda config: {"none": 0, "softmax": 1, "sigmoid": 2}.get(
-        getattr(config, "scoring_func", None)
-    ),
-    "full_attention_interval": lambda config: (
-        config.layer_types.index("full_attention") + 1 if "full_attention" in (config.layer_types or ()) else None
-    ),
+    "expert_gating_func": lambda config: _GATES.get(getattr(config, "scoring_func", "")),
+    "full_attention_interval": _interval,
+    "ssm.inner_size": _inner,
     "rope.dimension_count": _turned,
     "rope.freq_base": lambda config: _rope(config).get("rope_theta"),
     "rope.freq_base_swa": lambda config: _rope(config, "sliding_attention").get("rope_theta"),
