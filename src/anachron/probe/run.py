@@ -13,7 +13,7 @@ from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import ConfigError, DataError
 from anachron.facts.own import is_fact_file
-from anachron.io import Json, table_bytes, versions
+from anachron.io import Json, refuse_binary, table_bytes, versions
 from anachron.jobs import Callbacks, now
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.loading import load_model
@@ -94,6 +94,7 @@ def prefix_text(prefix: str) -> tuple[str, str]:
     if prefix in PREFIXES:
         return prefix, PREFIXES[prefix]
     path = Path(prefix)
+    refuse_binary(path)
     if not path.is_file():
         raise ConfigError(f"prefix {prefix!r} is neither a file nor one of {', '.join(PREFIXES)}")
     try:
