@@ -12,7 +12,7 @@ import transformers
 
 from anachron.errors import ModelError
 from anachron.lm.gguf_header import Header, read_header
-from anachron.lm.gguf_keys import keys_left_out, put_into, tokenizer_keys_left_out
+from anachron.lm.gguf_keys import HARMLESS, keys_left_out, put_into, tokenizer_keys_left_out
 from anachron.lm.llamacpp import LlamaModel
 from anachron.lm.llamacpp_keys import keys_unread
 from anachron.lm.loading import load_model, load_tokenizer
@@ -321,3 +321,31 @@ def test_keys_of_another_architecture_are_refused_and_notes_of_programs_are_not(
     path = write_gguf(make_gguf_lm(), tmp_path / "t.gguf", qwen2__rope__freq_base=500.0, someone__wrote="this")
     with pytest.raises(ModelError, match=r"leaves out qwen2\.rope\.freq_base 500"):
         load_model(path)
+
+
+WITHOUT_EFFECT = {  # on a model without a window and without stretched positions
+    "rope.scaling.original_context_length", "attention.sliding_window_pattern", "attention.key_length_swa",
+    "attention.value_length_swa", "rope.dimension_count_swa", "rope.freq_base_swa",
+}  # fmt: skip
+
+
+def test_no_key_of_the_format_is_accepted_with_a_value_that_the_model_does_not_hold(tmp_path: Path):
+    """Of all that the package gguf can write, but for what says nothing of the arithmetic."""
+    header_of("llama", WRITTEN["llama"], tmp_path / "keys.gguf")
+    config = transformers.AutoConfig.from_pretrained(str(tmp_path), gguf_file=str(tmp_path / "keys.gguf"))
+    groups = [group for group in vars(gguf.Keys).values() if isinstance(group, type)]
+    groups += [inner for group in groups for inner in vars(group).values() if isinstance(inner, type)]
+    names = {
+        value for group in groups for name, value in vars(group).items()
+        if isinstance(value, str) and not name.startswith("__")
+    }  # fmt: skip
+    keys = {name.removeprefix("{arch}.") for name in names if name.startswith("{arch}.")}
+    assert len(keys) > 100
+    for key in keys - HARMLESS - WITHOUT_EFFECT:
+        said = {f"llama.{name}": value for name, value in {**WRITTEN["llama"], key: 0.123}.items()}
+        header = Header({"general.architecture": "llama", **said}, ())
+        assert key in [line.split()[0] for line in keys_left_out(header, config)]
+    for key in names - {name for name in names if name.startswith(("{arch}", "general.", "split.", "imatrix."))}:
+        header = Header({"general.architecture": "llama", key.format(name="x"): True}, ())
+        left_out = [*keys_left_out(header, config), *tokenizer_keys_left_out(header)]
+        assert key.startswith("tokenizer.") or any(key in line for line in left_out), key
