@@ -40,7 +40,7 @@ def write_gguf(
     """Write a Llama or Gemma 3; returns the path as a model's name.
 
     kind: of matrices. without: name of a tensor to leave out. extra: tensors besides. cut: ``tokenizer.ggml.pre``.
-    about: further metadata, ``__`` for a dot in their names.
+    about: further metadata, or other than the model's (None: left out), ``__`` for a dot in their names.
     """
     config, family = lm.model.config, ARCHITECTURE[lm.model.config.model_type]
     named = architecture or family
@@ -62,7 +62,12 @@ def write_gguf(
         writer.add_sliding_window(config.sliding_window)
     _add_tokenizer(writer, lm.tokenizer, cut)
     for name, value in about.items():
-        writer.add_key_value(name.replace("__", "."), value, gguf.GGUFValueType.get_type(value))
+        for held in writer.kv_data:
+            held.pop(name.replace("__", "."), None)
+        if value is None:
+            continue
+        kind_of = gguf.GGUFValueType.UINT32 if type(value) is int else gguf.GGUFValueType.get_type(value)
+        writer.add_key_value(name.replace("__", "."), value, kind_of)
     for name, tensor in {**tensors(lm.model), **(extra or {})}.items():
         if name != without:
             whole = tensor.ndim < 2 or kind == F32

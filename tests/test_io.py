@@ -2,10 +2,12 @@
 
 import codecs
 import errno
+import gzip
 import hashlib
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 from io import BytesIO
@@ -18,9 +20,13 @@ from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     atomic,
     file_fingerprint,
+    read_bytes,
     read_json,
     read_jsonl,
     read_table,
+    read_text,
+    refuse_binary,
+    refuse_special_files,
     rows_fingerprint,
     versions,
     write_bytes,
@@ -332,3 +338,60 @@ def test_versions_name_python_and_the_table_library() -> None:
     assert versions()["polars"] == pl.__version__
     assert versions()["python"] == ".".join(map(str, sys.version_info[:3]))
     assert "anachron" in versions()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are of Unix")
+def test_pipes_devices_and_sockets_are_refused_as_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that nobody writes to would wait for ever, and a device may never end."""
+    pipe, ours = tmp_path / "facts.jsonl", tmp_path / "s"
+    os.mkfifo(pipe)
+    (tmp_path / "link.jsonl").symlink_to(pipe)
+    special = {pipe: "pipe", tmp_path / "link.jsonl": "pipe", Path("/dev/zero"): "device", ours: "socket"}
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(ours.name)  # a whole path may be too long for a socket
+        for path, kind in special.items():
+            with pytest.raises(DataError, match=f"is a {kind}; inputs are files"):
+                refuse_special_files(path)
+    for path in (tmp_path, tmp_path / "missing", __file__, "s3://bucket/key", "a\0b"):
+        refuse_special_files(path)
+    for read in (read_bytes, read_json, read_jsonl, read_table, lambda path: read_text(path, "--prompt")):
+        with pytest.raises(DataError, match="is a pipe"):
+            read(pipe)
+
+
+def test_a_large_file_that_is_no_text_is_refused_by_its_first_megabyte(tmp_path: Path) -> None:
+    """It is larger than memory (and holds no block on the disk): a reader that wants all of it would be killed."""
+    from anachron.edit.corpus import open_corpus
+    from anachron.probe.prefixes import prefix_text
+    from anachron.wikidata.reading.settings import read_entity_list
+
+    def corpus(path: Path) -> None:
+        open_corpus(path)
+
+    readers = {
+        ".json": read_json, ".jsonl": read_jsonl, ".csv": read_table, ".txt": corpus, ".md": read_entity_list,
+        ".rst": prefix_text, ".text": lambda path: read_text(path, "--text"),
+    }  # fmt: skip
+    for ending, read in readers.items():
+        path = tmp_path / f"large{ending}"
+        with path.open("wb") as data:
+            data.write(b"half a text")
+            data.truncate(1 << 40)
+        with pytest.raises(DataError, match=r"is binary, not text \(byte 11 is 0\)"):
+            read(path if ending != ".rst" else str(path))
+        os.truncate(path, 11)
+        refuse_binary(path)
+    with pytest.raises(DataError, match="is a device"):
+        corpus(Path("/dev/zero"))
+    refuse_binary(tmp_path / "missing")
+
+
+def test_a_packed_text_is_a_corpus_and_packed_bytes_are_not(tmp_path: Path) -> None:
+    from anachron.edit.corpus import open_corpus
+
+    for name, content in (("text.txt.gz", "São Paulo\n".encode() * 9), ("bytes.txt.gz", b"half\0a text" * 9)):
+        (tmp_path / name).write_bytes(gzip.compress(content))
+    assert [text for _, text in open_corpus(tmp_path / "text.txt.gz").pieces()] == ["São Paulo\n" * 9]
+    with pytest.raises(DataError, match="byte 4: a zero byte; this is binary"):
+        open_corpus(tmp_path / "bytes.txt.gz")

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,7 @@ from anachron.errors import BackendError, ConfigError, DataError, first_line
 from anachron.stores import Place, StorePath, place, polars_options
 
 Json = dict[str, Any]
+HEAD = 1 << 20  # bytes of a text that are looked at before all is read
 _TEMPORARY = re.compile(r"\.(?P<target>.+)\.(?P<process>\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
@@ -114,11 +116,52 @@ def write_json(path: Place | str, value: Any) -> None:
     write_bytes(path, json_bytes(value))
 
 
+def refuse_special_files(path: Place | str) -> None:
+    """Raise `DataError` for a named pipe, a device or a socket, which may never end and is read only once.
+
+    A path that is missing, a folder and an object of a store are left to whoever reads them.
+    """
+    source = place(path)
+    if isinstance(source, StorePath):
+        return
+    try:
+        mode = source.stat().st_mode
+    except (OSError, ValueError):  # missing, or no path at all
+        return
+    for is_kind, kind in _SPECIAL.items():
+        if is_kind(mode):
+            raise DataError(f"{path} is {kind}; inputs are files that can be read again: save its content in one")
+
+
+_SPECIAL: dict[Callable[[int], bool], str] = {
+    stat.S_ISFIFO: "a pipe", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device", stat.S_ISSOCK: "a socket",
+}  # fmt: skip
+
+
+def refuse_binary(path: Place | str) -> None:
+    """Raise `DataError` where the first megabyte of what should be text holds a zero byte: all of it is not read.
+
+    Pipes and devices are refused first. A file that cannot be opened is left to whoever reads it.
+    """
+    refuse_special_files(path)
+    try:
+        with place(path).open("rb") as data:
+            head = data.read(HEAD)
+    except (OSError, ValueError):
+        return
+    if b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError(
+            f"{path} is binary, not text (byte {head.index(0)} is 0); give a text in UTF-8, and unpack what is packed"
+        )
+
+
 def read_json(path: Place | str) -> Any:
+    refuse_binary(path)
     return parse_json(read_bytes(path), path)
 
 
 def read_bytes(path: Place | str) -> bytes:
+    refuse_special_files(path)
     try:
         return place(path).read_bytes()
     except OSError as error:
@@ -127,6 +170,7 @@ def read_bytes(path: Place | str) -> bytes:
 
 def read_text(path: Place | str, what: str) -> str:
     """A text that an option names. what: the option, for the `ConfigError` where it cannot be read."""
+    refuse_binary(path)
     try:
         return place(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -143,6 +187,7 @@ def parse_json(content: bytes, path: Place | str) -> Any:
 
 def iterate_jsonl(path: Place | str) -> Iterator[Json]:
     """Rows of a JSON-lines file, one after the other; a broken line is named by its number."""
+    refuse_binary(path)
     try:
         with place(path).open("r", encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):
@@ -227,6 +272,10 @@ def read_table(path: Place | str) -> pl.DataFrame:
     path = place(path)
     if path.suffix not in READERS:
         raise DataError(f"{path}: unknown ending {path.suffix!r}; use {', '.join(READERS)}")
+    if path.suffix == ".parquet":
+        refuse_special_files(path)
+    else:
+        refuse_binary(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     return _parsed(BytesIO(path.read_bytes()) if isinstance(path, StorePath) else path, path)

@@ -16,7 +16,7 @@ from anachron.errors import ModelError
 from anachron.io import file_fingerprint
 from anachron.lm.loading import check_model, demo_folder, load_model
 from anachron.probe.audit import Audit, tell
-from anachron.probe.run import prefix_text
+from anachron.probe.prefixes import prefix_text
 
 
 @pytest.fixture

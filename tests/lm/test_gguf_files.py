@@ -26,7 +26,7 @@ PAIRS = [
     ("In May 2004, São Paulo and Zürich; who was it?", "Москва"),
     ("x", "Zürich"),
 ]
-GEMMA = {"query_pre_attn_scalar": 256, "num_hidden_layers": 6, "layer_types": None, "sliding_window": 8}
+GEMMA = {"query_pre_attn_scalar": 8, "num_hidden_layers": 6, "layer_types": None, "sliding_window": 8}
 FAMILIES = {"llama": {}, "llama tied": {"tie_word_embeddings": True}, "gemma3": GEMMA}
 
 

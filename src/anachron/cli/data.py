@@ -108,8 +108,8 @@ def audit(
 
     Example: anachron audit mini --tokenizer demo
     """
-    from anachron.lm.choices import prefix_text
     from anachron.lm.formats import Format
+    from anachron.probe.prefixes import prefix_text
 
     data = selected.load(dataset)
     style = Format(format, prefix_text(prefix)[1])  # type: ignore[arg-type]

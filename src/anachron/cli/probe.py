@@ -63,8 +63,8 @@ class TextOptions:
 
     def style(self) -> "Format":
         """The format of the texts. Raises `ConfigError` for options that do not go together."""
-        from anachron.lm.choices import prefix_text
         from anachron.lm.formats import Format
+        from anachron.probe.prefixes import prefix_text
 
         return Format(
             self.format,  # type: ignore[arg-type]

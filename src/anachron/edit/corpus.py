@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol
 
 from anachron.data.mini_updates import known_text
 from anachron.errors import ConfigError, DataError, first_line, how_to_install
-from anachron.io import Json, file_fingerprint, rows_fingerprint
+from anachron.io import HEAD, Json, file_fingerprint, refuse_binary, refuse_special_files, rows_fingerprint
 
 PIECE = 1 << 16  # bytes of a file, or characters of a data set, that are tokenised at a time
 TABLES = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}  # what `datasets` calls them
@@ -47,6 +47,10 @@ def open_corpus(name: str | Path, *, column: str = "text", revision: str | None 
     if name == BUNDLED:
         return TextInMemory(BUNDLED, known_text())
     path = Path(name)
+    if path.suffix == ".gz" or _ending(path) == ".parquet":
+        refuse_special_files(path)
+    else:
+        refuse_binary(path)
     plain = _ending(path) not in TABLES
     if plain and path.is_file():
         return TextFile(path)
@@ -73,6 +77,7 @@ class TextFile:
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, str(path)
+        next(self.pieces(), None)  # a file that is no text is refused before all of it is read
         try:
             self.identity: Json = {"sha256": file_fingerprint(path)}
         except OSError as error:
@@ -98,6 +103,8 @@ class TextFile:
         return opener(self.path, "rb")
 
     def _decode(self, data: bytes, position: int) -> str:
+        if position < HEAD and b"\0" in data:
+            raise DataError(f"{self.path}, byte {position + data.index(0)}: a zero byte; this is binary, not text")
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:

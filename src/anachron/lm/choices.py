@@ -1,9 +1,6 @@
-"""What is chosen of a model and of the text around a prompt, looked at before torch is loaded."""
-
-from pathlib import Path
+"""What is chosen of a model, looked at before torch is loaded."""
 
 from anachron.errors import ConfigError
-from anachron.lm.formats import PREFIXES
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -12,17 +9,3 @@ def check_dtype(dtype: str) -> None:
     """Raise `ConfigError` for a dtype that is not one of `DTYPES`."""
     if dtype not in DTYPES:
         raise ConfigError(f"dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
-
-
-def prefix_text(prefix: str) -> tuple[str, str]:
-    """(name, text) of a prefix given by name or by file. Raises `ConfigError` when it is neither."""
-    if prefix in PREFIXES:
-        return prefix, PREFIXES[prefix]
-    path = Path(prefix)
-    if not path.is_file():
-        raise ConfigError(f"prefix {prefix!r} is neither a file nor one of {', '.join(PREFIXES)}")
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"prefix file {prefix}: not UTF-8 text ({error})") from error
-    return (prefix if path.name in PREFIXES else path.name), text

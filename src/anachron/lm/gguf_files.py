@@ -8,11 +8,9 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 import hashlib
 import json
 import logging
-import mmap
 import re
-import struct
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,49 +18,26 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
-from tokenizers import Regex, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 from anachron.errors import ModelError, first_line, how_to_install
+from anachron.lm.gguf_header import Header, read_header
+from anachron.lm.gguf_keys import keys_left_out, put_into, tokenizer_keys_left_out
 
 log = logging.getLogger("anachron")
 
 ENDING = ".gguf"
-VERSIONS = (2, 3)
-_FIXED = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_STRING, _ARRAY = 8, 9
-_ALIGNMENT = 32  # where the file says none
 _COMMIT = re.compile(r"/snapshots/([0-9a-f]{40})/")
+# Byte-level vocabularies (tokenizer.ggml.pre) whose words that are tokens are not cut, and whose texts begin with BOS
+# where the file does not say whether they do
+WHOLE_WORDS = {
+    "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken",
+}  # fmt: skip
 # How llama.cpp cuts text for byte-level vocabularies (tokenizer.ggml.pre): as GPT-2 does, or every digit alone first
 AS_GPT2 = {"gpt-2", "phi-2", "roberta-bpe", "mpt", "olmo", "jais", "trillion", "gigachat"}
 EACH_DIGIT = {"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"}
-# What a file may say and transformers not read: name in the file -> in the configuration
-SETTINGS = {
-    "attn_logit_softcapping": "attn_logit_softcapping",
-    "final_logit_softcapping": "final_logit_softcapping",
-    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
-}
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """An entry of a file's table: its name, its shape (as torch has it) and the number of its bytes."""
-
-    name: str
-    shape: tuple[int, ...]
-    size: int
-
-
-@dataclass(frozen=True)
-class Header:
-    """What stands before the tensors of a GGUF file: ``about`` is its metadata, lists as their lengths."""
-
-    about: Mapping[str, Any]
-    tensors: tuple[Tensor, ...]
-
-    @property
-    def architecture(self) -> str:
-        return str(self.about["general.architecture"])
 
 
 @dataclass(frozen=True)
@@ -137,99 +112,6 @@ def _path_of(name: str, revision: str | None) -> Path:
         raise ModelError(f"cannot get {file} of {place!r} from the hub: {first_line(error)}") from error
 
 
-# The file itself
-
-
-def read_header(path: Path) -> Header:
-    """Metadata and table of tensors of a GGUF file.
-
-    Raises `ValueError` for what is not one, or is shorter than its own table says.
-    """
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-
-    with path.open("rb") as file:
-        if file.read(4) != b"GGUF":
-            raise ValueError("this is not a GGUF file (it does not begin with GGUF); was it downloaded whole?")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            reader = _Reader(data)
-            try:
-                version, tensors, fields = reader.numbers("IQQ")
-                if version not in VERSIONS:
-                    raise ValueError(f"GGUF version {version} is not read, only {' and '.join(map(str, VERSIONS))}")
-                about = {reader.text(): reader.value() for _ in range(fields)}
-                table = [reader.tensor() for _ in range(tensors)]
-            except (struct.error, IndexError, OverflowError):
-                raise ValueError(_SHORT.format(length=len(data), wanted="more")) from None
-            length, step = len(data), about.get("general.alignment", _ALIGNMENT)
-    if "general.architecture" not in about:
-        raise ValueError("the file does not say its architecture (general.architecture); convert the model again")
-    start = -(-reader.place // step) * step  # the end of the table, rounded up
-    known, end = [], start
-    for name, shape, kind, offset in table:
-        try:
-            block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
-        except ValueError:
-            raise ValueError(
-                f"tensor {name} is of type {kind}, which the package gguf does not know; update it"
-            ) from None
-        known.append(Tensor(name, shape, prod(shape) // block * size))
-        end = max(end, start + offset + known[-1].size)
-    if length < end:
-        raise ValueError(_SHORT.format(length=length, wanted=end))
-    return Header(about, tuple(known))
-
-
-_SHORT = "the file is cut short: it has {length} bytes and needs {wanted}; download it again"
-
-
-class _Reader:
-    """Values one after the other, behind the first four bytes; little-endian."""
-
-    def __init__(self, data: mmap.mmap) -> None:
-        self.data, self.place = data, 4
-
-    def numbers(self, kinds: str) -> tuple[Any, ...]:
-        form = struct.Struct("<" + kinds)
-        values = form.unpack_from(self.data, self.place)
-        self.place += form.size
-        return values
-
-    def text(self) -> str:
-        (length,) = self.numbers("Q")
-        return self._bytes(length).decode("utf-8", "replace")
-
-    def _bytes(self, length: int) -> bytes:
-        if self.place + length > len(self.data):
-            raise IndexError
-        self.place += length
-        return self.data[self.place - length : self.place]
-
-    def value(self) -> Any:
-        """A value of the metadata; of a list only its length."""
-        (kind,) = self.numbers("I")
-        if kind in _FIXED:
-            return self.numbers(_FIXED[kind])[0]
-        if kind == _STRING:
-            return self.text()
-        if kind != _ARRAY:
-            raise ValueError(f"metadata of type {kind} is not read; the file is damaged or of a newer format")
-        item, count = self.numbers("IQ")
-        if item in _FIXED:
-            self._bytes(struct.calcsize(_FIXED[item]) * count)
-        elif item == _STRING:
-            for _ in range(count):
-                self._bytes(self.numbers("Q")[0])
-        else:
-            raise ValueError(f"a list of type {item} is not read; the file is damaged or of a newer format")
-        return count
-
-    def tensor(self) -> tuple[str, tuple[int, ...], int, int]:
-        """Name, shape, type and offset of a tensor."""
-        name, (dimensions,) = self.text(), self.numbers("I")
-        shape = self.numbers(f"{dimensions}Q")
-        return name, shape[::-1], *self.numbers("IQ")
-
-
 # What transformers makes of it
 
 
@@ -238,9 +120,15 @@ def load_tokenizer(file: GgufFile) -> Any:
 
     Digits are cut as the file says where transformers does not; a rule that is not known here is told in a warning.
     """
+    _refuse(file, tokenizer_keys_left_out(file.header))
     with _reading(file) as nothing:
         tokenizer = transformers.AutoTokenizer.from_pretrained(nothing, gguf_file=str(file.path))
     about = file.header.about
+    if about.get("tokenizer.ggml.pre") in WHOLE_WORDS:
+        tokenizer.backend_tokenizer.model.ignore_merges = True
+        tokenizer.add_bos_token = about.get("tokenizer.ggml.add_bos_token", True)
+    if about.get("tokenizer.ggml.model") == "llama":
+        _begin_as_llama_cpp(tokenizer.backend_tokenizer, prefix=about.get("tokenizer.ggml.add_space_prefix", True))
     cut = about.get("tokenizer.ggml.pre")
     if about.get("tokenizer.ggml.model") != "gpt2" or cut in AS_GPT2 or not _cuts_as_gpt2(tokenizer):
         return tokenizer
@@ -254,6 +142,18 @@ def load_tokenizer(file: GgufFile) -> Any:
             "in numbers; give the model's own tokenizer (--tokenizer) to be sure", file.name, cut,
         )  # fmt: skip
     return tokenizer
+
+
+def _begin_as_llama_cpp(backend: Any, *, prefix: bool) -> None:
+    """Put a space before every text of a SentencePiece vocabulary, also one that begins with a space, or before none.
+
+    transformers does as the tokenizers of a family mostly do, whatever the file says. A text behind a special token
+    counts as one of its own.
+    """
+    spaces = normalizers.Replace(" ", "\u2581")
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), spaces] if prefix else [spaces])
+    if isinstance(backend.pre_tokenizer, pre_tokenizers.Metaspace):
+        backend.pre_tokenizer = None
 
 
 def _cuts_as_gpt2(tokenizer: Any) -> bool:
@@ -270,17 +170,39 @@ def load_weights(file: GgufFile, **how: Any) -> tuple[Any, Mapping[str, Any]]:
     if "GgufConfig" in dir(transformers):  # versions that may keep tensors as they are
         how["quantization_config"] = transformers.GgufConfig(dequantize=True)
     with _reading(file) as nothing:
+        config = transformers.AutoConfig.from_pretrained(nothing, gguf_file=str(file.path))
+        put_into(file.header, config)
+        _refuse(file, keys_left_out(file.header, config.get_text_config()))
+        _check_size(file, config)
         model, info = transformers.AutoModelForCausalLM.from_pretrained(
-            nothing, gguf_file=str(file.path), output_loading_info=True, ignore_mismatched_sizes=True, **how
-        )
-    if wrong := tensors_left_out(file.header, model) or settings_left_out(file.header, model.config):
+            nothing, gguf_file=str(file.path), config=config, output_loading_info=True, ignore_mismatched_sizes=True,
+            **how,
+        )  # fmt: skip
+    _refuse(file, tensors_left_out(file.header, model))
+    model.config.name_or_path = model.name_or_path = file.name
+    return model, info
+
+
+def _refuse(file: GgufFile, wrong: Sequence[str]) -> None:
+    if wrong:
         raise ModelError(
             f"{file.name}: transformers {transformers.__version__} leaves out {', '.join(wrong[:3])}"
             f"{', ...' if len(wrong) > 3 else ''}, so its scores would not be the model's; give the model's Hugging "
             "Face folder, or serve the file and use --backend openai"
         )
-    model.config.name_or_path = model.name_or_path = file.name
-    return model, info
+
+
+def _check_size(file: GgufFile, config: Any) -> None:
+    """Refuse sizes that the tensors do not have, before memory is reserved for them."""
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    wanted = sum(weight.numel() for weight in model.parameters())
+    held = sum(prod(tensor.shape) for tensor in file.header.tensors)
+    if wanted > 2 * held:
+        raise ModelError(
+            f"{file.name}: its metadata describe a model of {wanted:,} numbers, and its tensors have {held:,}; "
+            "download or convert it again"
+        )
 
 
 @contextmanager
@@ -303,28 +225,6 @@ def _reading(file: GgufFile) -> Iterator[str]:
             f"{architecture!r}, only {', '.join(sorted(known))}; give the model's Hugging Face folder, or serve the "
             "file and use --backend openai"
         ) from error
-
-
-def settings_left_out(header: Header, config: Any) -> list[str]:
-    """What the file says of the model's arithmetic and its configuration does not."""
-    prefix, known = header.architecture, config.get_text_config()
-    wrong = [
-        f"{name} {header.about[f'{prefix}.{name}']:g} (it takes {getattr(known, field, None)})"
-        for name, field in SETTINGS.items()
-        if f"{prefix}.{name}" in header.about and header.about[f"{prefix}.{name}"] != getattr(known, field, None)
-    ]
-    scaling = header.about.get(f"{prefix}.rope.scaling.type", "none")
-    rope = getattr(known, "rope_parameters", None) or getattr(known, "rope_scaling", None)
-    if scaling != "none" and not _is_scaled(rope):
-        wrong.append(f"rope.scaling.type {scaling}")
-    return wrong
-
-
-def _is_scaled(rope: Any) -> bool:
-    """Whether rotary positions, or those of one kind of layers, are stretched."""
-    if not isinstance(rope, Mapping):
-        return False
-    return rope.get("rope_type", "default") != "default" or any(map(_is_scaled, rope.values()))
 
 
 def tensors_left_out(header: Header, model: Any) -> list[str]:

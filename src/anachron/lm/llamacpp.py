@@ -18,10 +18,13 @@ import torch
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.formats import Format, as_triple, locate
+from anachron.lm.gguf_files import open_gguf
 from anachron.lm.hardware import hardware
 from anachron.lm.identity import tokenizer_fingerprint
 from anachron.lm.llamacpp_context import Context, Size, size_of, split_to_fit
+from anachron.lm.llamacpp_keys import keys_unread
 from anachron.lm.llamacpp_library import VERSION, Library, library
+from anachron.lm.llamacpp_trial import try_in_child
 from anachron.lm.loading import load_tokenizer
 from anachron.lm.model import check_encoded
 from anachron.lm.plans import CPU_TREE_TOKENS, Plan
@@ -222,6 +225,14 @@ def load_gguf(
             raise ConfigError(f"{flag} {value} does not go with --backend llama.cpp; leave it out")
     path = Path(name)
     check_gguf(path)
+    header = open_gguf(name).header
+    if header.of_model().get("attention.causal", True) is not True:
+        raise ModelError(
+            f"{name} says {header.architecture}.attention.causal false: every token sees those behind it, so no text "
+            "has a probability; choose a causal model"
+        )
+    if unread := keys_unread(header):
+        log.warning("%s: llama.cpp does not read %s, which the file says besides", name, ", ".join(unread))
     library()  # what is missing is said before a tokenizer is made, which takes seconds
     words = load_tokenizer(tokenizer or name, chat_template=chat_template)
     return LlamaModel(path, words, own_tokens=tokenizer is None)
@@ -241,6 +252,7 @@ def check_gguf(path: Path) -> None:
 
 
 def _open(llama: Library, path: Path) -> int:
+    try_in_child(path)
     params = llama.model_default_params()
     params.n_gpu_layers = 0
     model = llama.model_load_from_file(str(path).encode(), params)

@@ -15,7 +15,6 @@ from anachron.errors import DataError
 from anachron.facts.own import is_fact_file
 from anachron.io import Json, table_bytes, versions
 from anachron.jobs import Callbacks, now
-from anachron.lm.choices import prefix_text
 from anachron.lm.formats import ChatTemplate, Format
 from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
@@ -27,6 +26,7 @@ from anachron.probe.asked import date_style, questions_of_run
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import measure_noise
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
+from anachron.probe.prefixes import prefix_text
 from anachron.probe.runs import (
     ASKED_FILE,
     LEFT_OUT_FILE,

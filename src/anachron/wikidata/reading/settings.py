@@ -6,6 +6,7 @@ from typing import Any
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
+from anachron.io import refuse_binary
 from anachron.stores import Place, place
 from anachron.wikidata.reading.dump import Dump
 from anachron.wikidata.reading.parse import Parser
@@ -79,6 +80,7 @@ def read_entity_list(path: Place | str) -> frozenset[str]:
 
     Raises `DataError` for a file that cannot be read, is empty or holds anything else.
     """
+    refuse_binary(path)
     try:
         lines = place(path).read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
