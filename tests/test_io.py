@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 from io import BytesIO
@@ -18,9 +19,12 @@ from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     atomic,
     file_fingerprint,
+    read_bytes,
     read_json,
     read_jsonl,
     read_table,
+    read_text,
+    refuse_special_files,
     rows_fingerprint,
     versions,
     write_bytes,
@@ -332,3 +336,23 @@ def test_versions_name_python_and_the_table_library() -> None:
     assert versions()["polars"] == pl.__version__
     assert versions()["python"] == ".".join(map(str, sys.version_info[:3]))
     assert "anachron" in versions()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are of Unix")
+def test_pipes_devices_and_sockets_are_refused_as_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that nobody writes to would wait for ever, and a device may never end."""
+    pipe, ours = tmp_path / "facts.jsonl", tmp_path / "s"
+    os.mkfifo(pipe)
+    (tmp_path / "link.jsonl").symlink_to(pipe)
+    special = {pipe: "pipe", tmp_path / "link.jsonl": "pipe", Path("/dev/zero"): "device", ours: "socket"}
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(ours.name)  # a whole path may be too long for a socket
+        for path, kind in special.items():
+            with pytest.raises(DataError, match=f"is a {kind}; inputs are files"):
+                refuse_special_files(path)
+    for path in (tmp_path, tmp_path / "missing", __file__, "s3://bucket/key", "a\0b"):
+        refuse_special_files(path)
+    for read in (read_bytes, read_json, read_jsonl, read_table, lambda path: read_text(path, "--prompt")):
+        with pytest.raises(DataError, match="is a pipe"):
+            read(pipe)

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -114,11 +115,34 @@ def write_json(path: Place | str, value: Any) -> None:
     write_bytes(path, json_bytes(value))
 
 
+def refuse_special_files(path: Place | str) -> None:
+    """Raise `DataError` for a named pipe, a device or a socket, which may never end and is read only once.
+
+    A path that is missing, a folder and an object of a store are left to whoever reads them.
+    """
+    source = place(path)
+    if isinstance(source, StorePath):
+        return
+    try:
+        mode = source.stat().st_mode
+    except (OSError, ValueError):  # missing, or no path at all
+        return
+    for is_kind, kind in _SPECIAL.items():
+        if is_kind(mode):
+            raise DataError(f"{path} is {kind}; inputs are files that can be read again: save its content in one")
+
+
+_SPECIAL: dict[Callable[[int], bool], str] = {
+    stat.S_ISFIFO: "a pipe", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device", stat.S_ISSOCK: "a socket",
+}  # fmt: skip
+
+
 def read_json(path: Place | str) -> Any:
     return parse_json(read_bytes(path), path)
 
 
 def read_bytes(path: Place | str) -> bytes:
+    refuse_special_files(path)
     try:
         return place(path).read_bytes()
     except OSError as error:
@@ -127,6 +151,7 @@ def read_bytes(path: Place | str) -> bytes:
 
 def read_text(path: Place | str, what: str) -> str:
     """A text that an option names. what: the option, for the `ConfigError` where it cannot be read."""
+    refuse_special_files(path)
     try:
         return place(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -143,6 +168,7 @@ def parse_json(content: bytes, path: Place | str) -> Any:
 
 def iterate_jsonl(path: Place | str) -> Iterator[Json]:
     """Rows of a JSON-lines file, one after the other; a broken line is named by its number."""
+    refuse_special_files(path)
     try:
         with place(path).open("r", encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):
@@ -227,6 +253,7 @@ def read_table(path: Place | str) -> pl.DataFrame:
     path = place(path)
     if path.suffix not in READERS:
         raise DataError(f"{path}: unknown ending {path.suffix!r}; use {', '.join(READERS)}")
+    refuse_special_files(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     return _parsed(BytesIO(path.read_bytes()) if isinstance(path, StorePath) else path, path)
