@@ -356,3 +356,21 @@ def test_pipes_devices_and_sockets_are_refused_as_inputs(tmp_path: Path, monkeyp
     for read in (read_bytes, read_json, read_jsonl, read_table, lambda path: read_text(path, "--prompt")):
         with pytest.raises(DataError, match="is a pipe"):
             read(pipe)
+
+
+@pytest.mark.parametrize("name", ["table.jsonl", "table.json"])
+def test_half_a_character_in_a_table_is_refused_where_it_stands(tmp_path: Path, name: str) -> None:
+    """Polars has the character 0 for it. Whole ones, and texts that only look like it, are read."""
+    rows = [{"a": "\U0001f3d9 \\ud800"}, {"a": "\\\\ud800"}, {"a": "x"}]
+    path = tmp_path / name
+
+    def write(*rows: dict[str, str]) -> None:
+        lines = [json.dumps(row) for row in rows]
+        path.write_text("\n".join(lines) if name.endswith("l") else "[" + ",\n".join(lines) + "]")
+
+    write(*rows)
+    assert read_table(path)["a"].to_list() == [row["a"] for row in rows]
+    for half in ("a\ud800b", "\udc00", "\\\ud83d", "\ud83d\ud83d\ude00", "\U0001f3d9\udfff"):
+        write(*rows, {"a": half})
+        with pytest.raises(DataError, match=r"line 4: \\ud[0-9a-f]{3} is half a character"):
+            read_table(path)
