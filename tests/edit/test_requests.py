@@ -122,7 +122,7 @@ def test_the_last_whole_mention_becomes_the_slot(prompt: str, subject: str, with
     [
         ("The Iranian president is", "Iran"),
         ("The capital is", "France"),
-        ("france is", "France"),
+        ("who leads it is", "WHO"),
         ("the cafe\u0301 is", "cafe"),
         ("हिन्दी is", "हिन्द"),
         ("1998 is", "199"),
@@ -237,3 +237,36 @@ def test_the_tokenizer_s_padding_side_changes_nothing(family: str, kind: str, me
         assert torch.equal(delta.dense(), left.deltas[name].dense())
         if isinstance(delta, Dense) and delta.bias is not None:
             assert torch.equal(delta.bias, left.deltas[name].bias)
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Jose\u0301 Sarney",
+        "JOS\u00c9 SARNEY",
+        "Jos\u00e9\u00a0Sarney",
+        "Jo\u00ads\u00e9 Sarney",
+        "Jos\u00e9\u200b Sarney",
+    ],
+)
+def test_a_subject_in_another_spelling_is_found_and_its_tokens_are_the_prompts_own(kind: str, written: str):
+    prompt = f"Until 1990 {written} was president of"
+    request = EditRequest.of(prompt, "Jos\u00e9 Sarney", "Berlin")
+    assert request.located and request.subject == written and request.text == prompt
+    tokenizer = make_tokenizer(kind)
+    (marked,) = mark(tokenizer, [request])
+    own = EditRequest("Until 1990 {} was president of", written, "Berlin")
+    assert [marked] == mark(tokenizer, [own]) and marked.subject < marked.targets[0]
+
+
+def test_a_subject_as_it_is_written_goes_before_another_spelling_of_it():
+    request = EditRequest.of("FRANCE and France and FRANCE met in", "France", "Berlin")
+    assert request.prompt == "FRANCE and {} and FRANCE met in" and request.subject == "France"
+
+
+def test_a_name_in_capitals_is_not_found_in_a_word_of_small_letters():
+    request = EditRequest.of("who heads the organisation?", "WHO", "Berlin")
+    assert not request.located
+    with pytest.raises(DataError, match="the subject 'WHO' is not in the prompt"):
+        request.check_located()
