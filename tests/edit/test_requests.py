@@ -1,6 +1,8 @@
 """Where a request's subject and target are: checked against the bytes of tokens, and by what edits come of it."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers
 
+from anachron.data.cases import load_cases
 from anachron.edit.base import Dense
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.passes.forward import batch
 from anachron.edit.requests import EditRequest, mark, mark_prompts
 from anachron.errors import DataError, ModelError
+from anachron.evaluate.asking import requests_of
 from edit_models import make_edit_lm
 from tiny import TOKENIZERS, answer_positions, make_tokenizer, normal_form, token_bytes
 
@@ -270,3 +274,22 @@ def test_a_name_in_capitals_is_not_found_in_a_word_of_small_letters():
     assert not request.located
     with pytest.raises(DataError, match="the subject 'WHO' is not in the prompt"):
         request.check_located()
+
+
+@pytest.mark.parametrize("written", ["Zu\u0308rich", "ZÜRICH", "Zü\u00adrich"])
+def test_an_update_of_a_file_whose_prompt_spells_its_subject_otherwise_is_made(tmp_path: Path, written: str):
+    record = {
+        "subject": "Zürich", "src": f"Who led {written} in 1998?", "answers": ["Berlin"], "alt": "France",
+        "rephrase": "x?", "loc": "nq question: who", "loc_ans": "a",
+    }  # fmt: skip
+    path = tmp_path / "updates.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    requests = requests_of(load_cases(str(path)).cases[0], "ROME")
+    lm = make_edit_lm("gpt2")
+    chosen = replace(settings_for("ROME", lm)[0], layer=1, steps=2, contexts=())
+    edit = make_edit(lm, "ROME", requests, chosen, Resources(None))
+    own = EditRequest("Who led {} in 1998?", written, requests[0].target)
+    assert requests == [own]
+    same = make_edit(lm, "ROME", [own], chosen, Resources(None))
+    assert edit.deltas
+    assert all(torch.equal(delta.dense(), same.deltas[name].dense()) for name, delta in edit.deltas.items())

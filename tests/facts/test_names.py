@@ -104,6 +104,9 @@ def test_questions_that_a_sheet_makes_of_its_names_are_one_question(tmp_path: Pa
     path.write_text("\n".join(["subject,relation,object,start,end,question,present_question", *rows]), "utf-8")
     (question,) = read_facts(path, as_of=AS_OF).questions
     assert question.asked and question.question == "who leads São Tomé?"
+    first = read_given_facts(path).facts[0]  # of two rows; what is written again is one question too
+    assert first.values["present_question"] == first.present_question == "who leads São Tomé?"
+    assert first.values["subject"] == first.fact.subject and first.values["question"] == "who led São Tomé?"
 
 
 def test_an_alias_in_another_spelling_of_a_rival_tells_nothing_apart(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def _fact(rows: Sequence[Row], others: int, names: Mapping[str, str]) -> GivenFa
     own_names = dict.fromkeys(r.values["fact_id"] for r in rows if r.values.get("fact_id") is not None)
     known = first("other_objects")
     aliases = tuple(dict.fromkeys(alias for r in rows for alias in r.values.get("aliases") or ()))
-    told = {names[name]: first(name) for name in (*SIDES, *(f"{side}_id" for side in SIDES)) if name in names}
+    told = {names[name]: first(name) for name in (*SIDES, *_ASKED, *(f"{side}_id" for side in SIDES)) if name in names}
     told |= {names["aliases"]: list(aliases)} if aliases else {}
     values: dict[str, Any] = {}
     for name in rows[0].all:
