@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from anachron.data.cases import load_cases
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     atomic,
@@ -372,5 +373,6 @@ def test_half_a_character_in_a_table_is_refused_where_it_stands(tmp_path: Path, 
     assert read_table(path)["a"].to_list() == [row["a"] for row in rows]
     for half in ("a\ud800b", "\udc00", "\\\ud83d", "\ud83d\ud83d\ude00", "\U0001f3d9\udfff"):
         write(*rows, {"a": half})
-        with pytest.raises(DataError, match=r"line 4: \\ud[0-9a-f]{3} is half a character"):
-            read_table(path)
+        for read in (read_table, lambda path: list(load_cases(str(path)).cases)):
+            with pytest.raises(DataError, match=r"line 4: \\ud[0-9a-f]{3} is half a character"):
+                read(path)

@@ -273,7 +273,7 @@ def parse_table(content: bytes, path: Place) -> pl.DataFrame:
 
 def _parsed(source: Path | BytesIO, path: Place) -> pl.DataFrame:
     if path.suffix not in (".parquet", ".csv"):
-        _refuse_halves(source, path)
+        refuse_halves(source, path)
     try:
         return READERS[path.suffix](source)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
@@ -281,8 +281,9 @@ def _parsed(source: Path | BytesIO, path: Place) -> pl.DataFrame:
         raise DataError(f"cannot read {path} as {path.suffix[1:]}: {first_line(error)}") from error
 
 
-def _refuse_halves(source: Path | BytesIO, path: Place) -> None:
-    """Raise `DataError` for JSON with half a character (``\\ud800`` alone), for which Polars has the character 0."""
+def refuse_halves(source: Path | BytesIO, path: Place) -> None:
+    """Raise `DataError` for JSON with half a character (``\\ud800`` alone), which no model can be given, and for which
+    Polars has the character 0. path: of the source, for the message."""
     if isinstance(source, BytesIO):
         content: bytes | mmap.mmap = source.getvalue()
     else:

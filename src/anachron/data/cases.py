@@ -28,7 +28,7 @@ from anachron.data.case_ripple import RIPPLE_REQUIRED, ripple_case
 from anachron.data.case_wikifactdiff import REQUIRED, update_case, update_scenario, update_start
 from anachron.data.loaders import read_hub
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, iterate_jsonl, read_json, read_table, rows_fingerprint
+from anachron.io import Json, iterate_jsonl, read_json, read_table, refuse_halves, rows_fingerprint
 
 MINI_UPDATES = "mini-updates"
 ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
@@ -319,6 +319,8 @@ def _records(name: str, split: str | None, revision: str | None) -> Iterable[obj
         raise DataError(f"{name}: updates cannot be read from {path.suffix or 'this'}; use {', '.join(ENDINGS)}")
     if path.suffix == ".parquet":
         return _rows(read_table(path))
+    if path.is_file():
+        refuse_halves(path, path)
     if path.suffix != ".json":
         return iterate_jsonl(path)
     content = read_json(path)
