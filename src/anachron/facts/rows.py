@@ -239,7 +239,7 @@ def _clashes(rows: Sequence[Row]) -> list[Fault]:
             faults.append(Fault(row.number, "object", what))
         for column, before in given.items():
             one, other = before.values.get(column), row.values.get(column)
-            if other is not None and not (one == other or (column in _ASKED and same_name(one, other))):
+            if other is not None and not (one == other or (column in _ASKED and same_name(str(one), other))):
                 what = f"{other!r}, but row {before.number} of the same fact has {one!r}; write the same in both"
                 faults.append(Fault(row.number, column, what))
     return faults
