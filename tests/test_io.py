@@ -16,6 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from anachron.data.cases import load_cases
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     atomic,
@@ -395,3 +396,22 @@ def test_a_packed_text_is_a_corpus_and_packed_bytes_are_not(tmp_path: Path) -> N
     assert [text for _, text in open_corpus(tmp_path / "text.txt.gz").pieces()] == ["São Paulo\n" * 9]
     with pytest.raises(DataError, match="byte 4: a zero byte; this is binary"):
         open_corpus(tmp_path / "bytes.txt.gz")
+
+
+@pytest.mark.parametrize("name", ["table.jsonl", "table.json"])
+def test_half_a_character_in_a_table_is_refused_where_it_stands(tmp_path: Path, name: str) -> None:
+    """Polars has the character 0 for it. Whole ones, and texts that only look like it, are read."""
+    rows = [{"a": "\U0001f3d9 \\ud800"}, {"a": "\\\\ud800"}, {"a": "x"}]
+    path = tmp_path / name
+
+    def write(*rows: dict[str, str]) -> None:
+        lines = [json.dumps(row) for row in rows]
+        path.write_text("\n".join(lines) if name.endswith("l") else "[" + ",\n".join(lines) + "]")
+
+    write(*rows)
+    assert read_table(path)["a"].to_list() == [row["a"] for row in rows]
+    for half in ("a\ud800b", "\udc00", "\\\ud83d", "\ud83d\ud83d\ude00", "\U0001f3d9\udfff"):
+        write(*rows, {"a": half})
+        for read in (read_table, lambda path: list(load_cases(str(path)).cases)):
+            with pytest.raises(DataError, match=r"line 4: \\ud[0-9a-f]{3} is half a character"):
+                read(path)

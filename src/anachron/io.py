@@ -3,6 +3,7 @@
 import codecs
 import hashlib
 import json
+import mmap
 import os
 import platform
 import re
@@ -25,6 +26,12 @@ from anachron.stores import Place, StorePath, place, polars_options
 Json = dict[str, Any]
 HEAD = 1 << 20  # bytes of a text that are looked at before all is read
 _TEMPORARY = re.compile(r"\.(?P<target>.+)\.(?P<process>\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
+
+
+_HALF = re.compile(
+    rb"(?<!\\)(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
 
 
 @contextmanager
@@ -287,11 +294,27 @@ def parse_table(content: bytes, path: Place) -> pl.DataFrame:
 
 
 def _parsed(source: Path | BytesIO, path: Place) -> pl.DataFrame:
+    if path.suffix not in (".parquet", ".csv"):
+        refuse_halves(source, path)
     try:
         return READERS[path.suffix](source)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
         # Polars panics over some broken Parquet
         raise DataError(f"cannot read {path} as {path.suffix[1:]}: {first_line(error)}") from error
+
+
+def refuse_halves(source: Path | BytesIO, path: Place) -> None:
+    """Raise `DataError` for JSON with half a character (``\\ud800`` alone), which no model can be given, and for which
+    Polars has the character 0. path: of the source, for the message."""
+    if isinstance(source, BytesIO):
+        content: bytes | mmap.mmap = source.getvalue()
+    else:
+        with source.open("rb") as data:
+            content = mmap.mmap(data.fileno(), 0, access=mmap.ACCESS_READ) if source.stat().st_size else b""
+    if found := _HALF.search(content):
+        line = content[: found.start()].count(b"\n") + 1
+        half = found[1].decode()
+        raise DataError(f"{path}, line {line}: {half} is half a character (a lone surrogate); write it whole")
 
 
 def file_fingerprint(path: Place | str) -> str:

@@ -1,6 +1,8 @@
 """Where a request's subject and target are: checked against the bytes of tokens, and by what edits come of it."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers
 
+from anachron.data.cases import load_cases
 from anachron.edit.base import Dense
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.passes.forward import batch
 from anachron.edit.requests import EditRequest, mark, mark_prompts
 from anachron.errors import DataError, ModelError
+from anachron.evaluate.asking import requests_of
 from edit_models import make_edit_lm
 from tiny import TOKENIZERS, answer_positions, make_tokenizer, normal_form, token_bytes
 
@@ -122,7 +126,7 @@ def test_the_last_whole_mention_becomes_the_slot(prompt: str, subject: str, with
     [
         ("The Iranian president is", "Iran"),
         ("The capital is", "France"),
-        ("france is", "France"),
+        ("who leads it is", "WHO"),
         ("the cafe\u0301 is", "cafe"),
         ("हिन्दी is", "हिन्द"),
         ("1998 is", "199"),
@@ -237,3 +241,55 @@ def test_the_tokenizer_s_padding_side_changes_nothing(family: str, kind: str, me
         assert torch.equal(delta.dense(), left.deltas[name].dense())
         if isinstance(delta, Dense) and delta.bias is not None:
             assert torch.equal(delta.bias, left.deltas[name].bias)
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Jose\u0301 Sarney",
+        "JOS\u00c9 SARNEY",
+        "Jos\u00e9\u00a0Sarney",
+        "Jo\u00ads\u00e9 Sarney",
+        "Jos\u00e9\u200b Sarney",
+    ],
+)
+def test_a_subject_in_another_spelling_is_found_and_its_tokens_are_the_prompts_own(kind: str, written: str):
+    prompt = f"Until 1990 {written} was president of"
+    request = EditRequest.of(prompt, "Jos\u00e9 Sarney", "Berlin")
+    assert request.located and request.subject == written and request.text == prompt
+    tokenizer = make_tokenizer(kind)
+    (marked,) = mark(tokenizer, [request])
+    own = EditRequest("Until 1990 {} was president of", written, "Berlin")
+    assert [marked] == mark(tokenizer, [own]) and marked.subject < marked.targets[0]
+
+
+def test_a_subject_as_it_is_written_goes_before_another_spelling_of_it():
+    request = EditRequest.of("FRANCE and France and FRANCE met in", "France", "Berlin")
+    assert request.prompt == "FRANCE and {} and FRANCE met in" and request.subject == "France"
+
+
+def test_a_name_in_capitals_is_not_found_in_a_word_of_small_letters():
+    request = EditRequest.of("who heads the organisation?", "WHO", "Berlin")
+    assert not request.located
+    with pytest.raises(DataError, match="the subject 'WHO' is not in the prompt"):
+        request.check_located()
+
+
+@pytest.mark.parametrize("written", ["Zu\u0308rich", "ZÜRICH", "Zü\u00adrich"])
+def test_an_update_of_a_file_whose_prompt_spells_its_subject_otherwise_is_made(tmp_path: Path, written: str):
+    record = {
+        "subject": "Zürich", "src": f"Who led {written} in 1998?", "answers": ["Berlin"], "alt": "France",
+        "rephrase": "x?", "loc": "nq question: who", "loc_ans": "a",
+    }  # fmt: skip
+    path = tmp_path / "updates.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    requests = requests_of(load_cases(str(path)).cases[0], "ROME")
+    lm = make_edit_lm("gpt2")
+    chosen = replace(settings_for("ROME", lm)[0], layer=1, steps=2, contexts=())
+    edit = make_edit(lm, "ROME", requests, chosen, Resources(None))
+    own = EditRequest("Who led {} in 1998?", written, requests[0].target)
+    assert requests == [own]
+    same = make_edit(lm, "ROME", [own], chosen, Resources(None))
+    assert edit.deltas
+    assert all(torch.equal(delta.dense(), same.deltas[name].dense()) for name, delta in edit.deltas.items())

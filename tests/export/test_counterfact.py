@@ -1,20 +1,32 @@
 """Successions and their cases, on made-up facts where every answer is known, and on all of mini by interval logic."""
 
 import json
+from dataclasses import replace
 from datetime import date
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anachron.cli.main import _code
+from anachron.core.dates import Date
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
-from anachron.export.counterfact import NEIGHBOURS, SKIPPED, edit_cases, export_counterfact
+from anachron.export.counterfact import (
+    NEIGHBOURS,
+    SKIPPED,
+    Asked,
+    _concurrent,
+    edit_cases,
+    export_counterfact,
+    successions,
+)
 from anachron.io import write_table
 from anachron.text.kinds import subject_kind
 from anachron.text.questions import fill_question, relation_templates
@@ -242,3 +254,28 @@ def test_nothing_to_export_is_an_error(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"must end in \.json"):
         export_counterfact(data, tmp_path / "x.jsonl")
     assert not list(tmp_path.iterdir())
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1990, 1999), st.none() | st.integers(0, 5)), max_size=12)
+)
+def test_what_holds_together_is_what_all_pairs_say(spans: list[tuple[str, int, int | None]]):
+    facts = [
+        Asked(
+            name, "S", None, "r", None, f"{name}{n}", None, Date(start),
+            None if length is None else Date(start + length), None,
+        )
+        for n, (name, start, length) in enumerate(spans)
+    ]  # fmt: skip
+    naive = {
+        f for f in facts for g in facts
+        if f.fact_id != g.fact_id and max(f.certain[0], g.certain[0]) < min(f.certain[1], g.certain[1])
+    }  # fmt: skip
+    assert _concurrent(facts) == naive
+
+
+def test_facts_of_a_subject_in_two_spellings_follow_each_other():
+    one = Asked("a", "S\u00e3o", None, "capital", None, "A", None, Date(1990), Date(1999), "q?")
+    two = Asked("b", "SA\u0303O", None, "Capital", None, "B", None, Date(2000), None, "q?")
+    assert successions([one, two])[0] == [(one, two)]
+    assert successions([one, replace(two, object="a")])[1]["same_object"] == 1

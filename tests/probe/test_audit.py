@@ -107,6 +107,12 @@ def test_answer_in_prompt():
     assert found.examples == {"answer_in_prompt": ["In 1993, was QUIMBY the mayor of Springfield? Quimby"]}
 
 
+@pytest.mark.parametrize("name", ["Qui\u00admby", "Qui\u200bmby", "QUIMBY\u200e"])
+def test_an_answer_in_a_prompt_in_another_spelling(name: str):
+    given_away = statement(f"In 1993, was {name} the mayor of Springfield?", time="1993")
+    assert counts(audit(statements(*clean(), given_away), trained())) == {"answer_in_prompt": 1}
+
+
 def test_repeated_texts_but_not_those_without_a_date():
     undated = [statement(QUESTION, granularity=g, time=None, status="none") for g in ("year", "month", "day")]
     assert counts(audit(statements(*clean(), *undated), trained())) == {}

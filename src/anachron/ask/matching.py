@@ -52,7 +52,8 @@ class Reading:
 def plain(text: str) -> str:
     """Small letters and digits without marks, single spaces between words: ``Édouard  Balladur.`` becomes ``edouard
     balladur``."""
-    letters = (c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    visible = (c for c in unicodedata.normalize("NFKD", text) if unicodedata.category(c) != "Cf")
+    letters = (c for c in visible if not unicodedata.combining(c))
     kept = "".join(c if c.isalnum() or unicodedata.category(c).startswith("M") else " " for c in letters)
     return " ".join(kept.casefold().split())
 

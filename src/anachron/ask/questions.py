@@ -11,9 +11,10 @@ from anachron.ask.wordings import Wordings, wordings_of
 from anachron.core.dates import Date
 from anachron.core.draws import draw
 from anachron.core.periods import Period
+from anachron.core.sameness import name_key, same_name
 from anachron.core.several_periods import closed_at, parse_periods, status_in
 from anachron.errors import DataError
-from anachron.facts.rows import GivenFact
+from anachron.facts.rows import GivenFact, group_of
 from anachron.text.dates import Wording, bare_date
 
 Group = tuple[str, str]
@@ -80,9 +81,10 @@ class Questions:
 
     def right_names(self, fact: AskedFact, year: str) -> list[str]:
         """What a right answer to an open question may be called: the fact's own object first, then who else held."""
-        held = {fact.object, *self.holders(fact.group, year)}
-        rivals = sorted(self.rivals[fact.group], key=lambda one: one.label != fact.object)
-        names = [name for one in rivals if one.label in held for name in (one.label, *one.names)]
+        held = self.holders(fact.group, year)
+        rivals = sorted(self.rivals[fact.group], key=lambda one: not same_name(one.label, fact.object))
+        right = [one for one in rivals if one.label in held or same_name(one.label, fact.object)]
+        names = [name for one in right for name in (one.label, *one.names)]
         return list(dict.fromkeys([fact.object, *names]))
 
     def holders(self, group: Group, year: str) -> set[str]:
@@ -131,7 +133,8 @@ def questions_about(
                     identity, first["subject_label"], first["relation_label"], first["object_label"], question,
                     tuple(closed_at(period, as_of) if as_of else period for period in held),
                     any(period.end is None for period in held),
-                    (first["subject_id"] or first["subject_label"], first["relation_id"] or first["relation_label"]),
+                    (name_key(first["subject_id"] or first["subject_label"]),
+                     name_key(first["relation_id"] or first["relation_label"])),
                     tuple(correct[i] for i in sorted(drawn[:open_years])),
                     draw_matches(identity, [time for time, _ in correct], incorrect, seed=seed),
                 )
@@ -144,21 +147,26 @@ def questions_about(
 def _rivals(facts: Sequence[AskedFact], given: Sequence[GivenFact]) -> dict[Group, tuple[Rival, ...]]:
     """The objects of each subject and relation: those of the file where there is one, else those that are asked."""
     objects: dict[Group, dict[str, tuple[set[str], list[Period]]]] = defaultdict(dict)
+    labels: dict[tuple[Group, str], str] = {}
+
+    def members_of(group: Group, object: str) -> tuple[set[str], list[Period]]:
+        label = labels.setdefault((group, name_key(object)), object)
+        return objects[group].setdefault(label, (set(), []))
+
     for item in given:
-        group = (item.fact.subject_id or item.fact.subject, item.fact.relation_id or item.fact.relation)
-        names, periods = objects[group].setdefault(item.fact.object, (set(), []))
+        names, periods = members_of(group_of(item), item.fact.object)
         names.update({item.fact.object, *item.aliases})
         periods += item.periods
     for fact in facts:
-        names, periods = objects[fact.group].setdefault(fact.object, (set(), []))
+        names, periods = members_of(fact.group, fact.object)
         names.add(fact.object)
         if not given:
             periods += fact.periods
     rivals = {}
     for group, members in objects.items():
-        shared = Counter(name for names, _ in members.values() for name in names)
+        shared = Counter(key for names, _ in members.values() for key in set(map(name_key, names)))
         rivals[group] = tuple(
-            Rival(label, tuple(sorted(name for name in names if shared[name] == 1)), tuple(periods))
+            Rival(label, tuple(sorted(name for name in names if shared[name_key(name)] == 1)), tuple(periods))
             for label, (names, periods) in members.items()
         )
     return rivals

@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anachron.checks.present import PresentQuestion
-from anachron.checks.questions import group_of, present_questions
+from anachron.checks.questions import present_questions
 from anachron.core.dates import Date
 from anachron.data.loaders import Dataset, dataset_of_facts
 from anachron.data.own_facts import as_of_date
 from anachron.errors import ConfigError
 from anachron.facts.own import read_given_facts
-from anachron.facts.rows import GivenFact
+from anachron.facts.rows import GivenFact, group_of
 from anachron.text.languages import language_of
+from anachron.text.own_questions import with_relation_words
 
 SAMPLING = "near"
 
@@ -48,8 +49,9 @@ def read_facts(
         raise ConfigError(f"limit {limit}: take 1 or more facts")
     read = read_given_facts(path)
     data = dataset_of_facts(path, as_of=today, limit=limit, language=language, sampling=sampling, given=read)
-    given = read.facts
-    questions = present_questions(given, today, language_of(language or "en"))
+    tongue = language_of(language or "en")
+    given = tuple(with_relation_words(read.facts, tongue))
+    questions = present_questions(given, today, tongue)
     if limit is not None:  # of the others only what rivals the facts that were drawn
         drawn = set(data.table["fact_id"])
         given = tuple(item for item in given if item.fact.id in drawn)

@@ -6,21 +6,16 @@ from collections.abc import Sequence
 from anachron.checks.present import PresentObject, PresentQuestion
 from anachron.core.dates import Date
 from anachron.core.periods import Period
+from anachron.core.sameness import name_key
 from anachron.core.several_periods import status_in
 from anachron.errors import DataError
-from anachron.facts.rows import GivenFact
+from anachron.facts.rows import GivenFact, group_of
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import Language, language_of
 from anachron.text.offices import role_questions
 from anachron.text.questions import fill_question
 
 Group = tuple[str, str]
-
-
-def group_of(item: GivenFact) -> Group:
-    """What facts share that have each other's objects as rivals: subject and relation, by their ids where given."""
-    fact = item.fact
-    return fact.subject_id or fact.subject, fact.relation_id or fact.relation
 
 
 def present_questions(
@@ -41,7 +36,11 @@ def present_questions(
     questions = {}
     for group, items in groups.items():
         first = items[0].fact
-        own = list(dict.fromkeys(item.present_question for item in items if item.present_question is not None))
+        spelled: dict[str, str] = {}
+        for item in items:
+            if item.present_question is not None:
+                spelled.setdefault(name_key(item.present_question), item.present_question)
+        own = list(spelled.values())
         if len(own) > 1:
             raise DataError(
                 f"{first.subject}, {first.relation}: the rows ask {own[0]!r} and {own[1]!r}; give all of them the same "
@@ -55,11 +54,11 @@ def present_questions(
         elif text is None and language.code == "en" and (role := role_questions(first.relation)) is not None:
             text = fill_question(role[1], first.subject)
         if text is not None:
-            used = Counter(name for item in items for name in {item.fact.object, *item.aliases})
+            used = Counter(key for item in items for key in set(map(name_key, (item.fact.object, *item.aliases))))
             objects = [
                 PresentObject(
                     item.fact.object, status_in(item.periods, today) == "correct", _until(item.periods),
-                    tuple(name for name in item.aliases if used[name] == 1 and name != item.fact.object),
+                    tuple(name for name in item.aliases if used[name_key(name)] == 1 and name != item.fact.object),
                 )
                 for item in items
             ]  # fmt: skip

@@ -23,10 +23,9 @@ def tell_facts(data: "Dataset") -> None:
 
 
 def tell_notes(notes: tuple[str, ...]) -> None:
-    for note in notes[:SHOWN]:
+    """Say what was noticed; of each kind a file's reader tells the first few and how many there are."""
+    for note in notes:
         say(f"note: {note}")
-    if len(notes) > SHOWN:
-        say(f"  and {len(notes) - SHOWN} more notes")
 
 
 def tell_left_out(left_out: "pl.DataFrame", asked: int, as_of: str) -> None:

@@ -1,8 +1,10 @@
 """When two spellings are one name: the one rule by which names of subjects, relations and objects are compared."""
 
 import unicodedata
+from functools import lru_cache
 
 
+@lru_cache(maxsize=1 << 16)
 def name_key(text: str) -> str:
     """What two spellings of one name share: compare, group, count and search names by this, and show them as written.
 
@@ -11,6 +13,8 @@ def name_key(text: str) -> str:
     folded into one letter at most, which is Unicode's simple case folding: the full one would make *Weiß* and *Weiss*,
     or *İ* and *i* with a dot above, one name.
     """
+    if text.isascii():
+        return " ".join(text.lower().split())
     visible = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
     folded = "".join(map(_folded, unicodedata.normalize("NFC", visible)))
     return " ".join(unicodedata.normalize("NFC", folded).split())

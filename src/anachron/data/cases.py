@@ -17,6 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.dates import Date
+from anachron.core.sameness import name_key, same_name
 from anachron.core.scenarios import SCENARIOS
 from anachron.data.case_atoke import REQUIRED as ATOKE_REQUIRED
 from anachron.data.case_atoke import atoke_case, atoke_start, atoke_steps, is_atoke
@@ -27,7 +28,7 @@ from anachron.data.case_ripple import RIPPLE_REQUIRED, ripple_case
 from anachron.data.case_wikifactdiff import REQUIRED, update_case, update_scenario, update_start
 from anachron.data.loaders import read_hub
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, iterate_jsonl, read_json, read_table, rows_fingerprint
+from anachron.io import Json, iterate_jsonl, read_json, read_table, refuse_halves, rows_fingerprint
 
 MINI_UPDATES = "mini-updates"
 ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
@@ -155,15 +156,16 @@ def with_successions(cases: Sequence[EditCase]) -> list[EditCase]:
     for case in cases:
         for label, start in ((case.new, case.start), (case.old, case.old_start)):
             if case.scenario == "ReplaceObject" and case.relation and label and start:
-                begun.setdefault((case.subject, case.relation), []).append((Date.parse(start), label))
-    return [_with_old_end(case, begun.get((case.subject, case.relation or ""), [])) for case in cases]
+                begun.setdefault((name_key(case.subject), case.relation), []).append((Date.parse(start), label))
+    return [_with_old_end(case, begun.get((name_key(case.subject), case.relation or ""), [])) for case in cases]
 
 
 def _with_old_end(case: EditCase, begun: Sequence[tuple[Date, str]]) -> EditCase:
     if case.scenario != "ReplaceObject" or case.old_end or not (case.old and case.old_start and case.start):
         return case
     after, before = Date.parse(case.old_start).last_day, Date.parse(case.start).first_day
-    others = [date for date, label in begun if label != case.old and after < date.first_day and date.last_day < before]
+    between = [(date, label) for date, label in begun if after < date.first_day and date.last_day < before]
+    others = [date for date, label in between if not same_name(label, case.old)]
     return replace(case, old_end=str(min(others, key=lambda date: date.first_day))) if others else case
 
 
@@ -294,11 +296,13 @@ def draw_random(cases: list[EditCase], limit: int | None, seed: int) -> Iterator
         for fact in case.nearest:
             distinct.setdefault((fact.subject, fact.prompt, fact.objects), fact)
     facts = list(distinct.values())
-    of_subject = Counter(fact.subject for fact in facts)
+    subjects = [None if fact.subject is None else name_key(fact.subject) for fact in facts]
+    of_subject = Counter(subjects)
     for case in cases[:limit]:
-        enough = min(len(facts), DRAWN + of_subject[case.subject])  # that many hold DRAWN about others, if there are
+        own = name_key(case.subject)
+        enough = min(len(facts), DRAWN + of_subject[own])  # that many hold DRAWN about others, if there are
         places = random.Random(f"{seed}\n{case.case_id}").sample(range(len(facts)), enough)
-        others = [facts[place] for place in places if facts[place].subject != case.subject]
+        others = [facts[place] for place in places if subjects[place] != own]
         yield tuple(replace(fact, dist=None) for fact in others[:DRAWN])
 
 
@@ -315,6 +319,8 @@ def _records(name: str, split: str | None, revision: str | None) -> Iterable[obj
         raise DataError(f"{name}: updates cannot be read from {path.suffix or 'this'}; use {', '.join(ENDINGS)}")
     if path.suffix == ".parquet":
         return _rows(read_table(path))
+    if path.is_file():
+        refuse_halves(path, path)
     if path.suffix != ".json":
         return iterate_jsonl(path)
     content = read_json(path)

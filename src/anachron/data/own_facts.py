@@ -22,7 +22,7 @@ from anachron.facts.own import read_given_facts
 from anachron.facts.rows import Fault, GivenFact, GivenFacts, canonical, refuse
 from anachron.stores import Place
 from anachron.text.languages import Language, chosen
-from anachron.text.own_questions import question_faults, question_of
+from anachron.text.own_questions import question_faults, question_of, with_relation_words
 
 ABOUT = ("fact_id", "given_id", "question", "present_question", "aliases")
 LEFT_OUT = ("given_id", "subject", "relation", "object", "periods", "rows", "reason")
@@ -105,7 +105,7 @@ def own_facts(
     today = as_of_date(as_of)
     last = last_whole_year(today) if until is None else min(until, last_whole_year(today))
     given = given or read_given_facts(path)
-    kept = _sampled(given.facts, sample)
+    kept = with_relation_words(_sampled(given.facts, sample), tongue)
     try:
         refuse([fault for fact in kept for fault in question_faults(fact, tongue.name)])
         lives = _lives(kept)

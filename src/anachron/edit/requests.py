@@ -8,7 +8,7 @@ from anachron.errors import DataError
 from anachron.lm.formats import TARGETS as TARGETS
 from anachron.lm.formats import Format, check_pair, locate, separator_for
 from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise
-from anachron.text.whole_words import last_mention
+from anachron.text.whole_words import mention
 
 SLOT = "{}"
 
@@ -38,14 +38,16 @@ class EditRequest:
     def of(cls, prompt: str, subject: str, target: str, remove: bool = False) -> "EditRequest":
         """From a prompt with a slot, or one that names its subject: its last mention as a whole word is the slot.
 
-        A prompt that does neither has no slot.
+        A mention in another spelling (`anachron.text.whole_words.mention`) is the subject as the prompt writes it. A
+        prompt that does neither has no slot.
         """
         if SLOT in prompt or not subject:
             return cls(prompt, subject, target, remove)
-        start = last_mention(prompt, subject)
-        if start is None:
+        found = mention(prompt, subject)
+        if found is None:
             return cls(prompt, subject, target, remove)
-        return cls(prompt[:start] + SLOT + prompt[start + len(subject) :], subject, target, remove)
+        start, end = found
+        return cls(prompt[:start] + SLOT + prompt[end:], prompt[start:end], target, remove)
 
     @property
     def located(self) -> bool:

@@ -33,7 +33,7 @@ from anachron.data.case_records import SLOT, EditCase
 from anachron.io import Json
 from anachron.text.dates import span_in_words
 from anachron.text.openings import behind_opening
-from anachron.text.whole_words import last_mention
+from anachron.text.whole_words import mention
 
 CURRENT = ("ces", "ces_p", "crs")
 HISTORICAL = ("hes", "hes_p", "hrs")
@@ -140,8 +140,8 @@ def _slotted(case: EditCase, prompt: str) -> str:
     """With the slot in the place of the subject, where the prompt names it, as edits find it."""
     if SLOT in prompt or not case.subject:
         return prompt
-    start = last_mention(prompt, case.subject)
-    return prompt if start is None else prompt[:start] + SLOT + prompt[start + len(case.subject) :]
+    found = mention(prompt, case.subject)
+    return prompt if found is None else prompt[: found[0]] + SLOT + prompt[found[1] :]
 
 
 def _behind(case: EditCase, opening: str, prompt: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from anachron.core.sameness import same_name
 from anachron.core.scenarios import REPLACEMENT
 from anachron.data.case_records import EditCase, NeighbourFact
 
@@ -31,8 +32,8 @@ def numbered_neighbours(case: EditCase) -> Iterator[tuple[str, int, NeighbourFac
 def wrong_object(case: EditCase, fact: NeighbourFact) -> str | None:
     """The new object of a replacement, which its edit must not make the answer of a neighbour fact.
 
-    None where it is a true object of that fact too (whatever the capital letters), or the update is no replacement.
+    None where it is a true object of that fact too (in whatever spelling), or the update is no replacement.
     """
     if case.scenario != REPLACEMENT or not case.new:
         return None
-    return None if case.new.casefold() in {label.casefold() for label in fact.objects} else case.new
+    return None if any(same_name(case.new, label) for label in fact.objects) else case.new

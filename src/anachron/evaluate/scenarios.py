@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from anachron.core.sameness import name_key
 from anachron.core.scenarios import DECISIONS
 from anachron.data.case_records import EditCase
 from anachron.evaluate.questions import numbered_prompts, prompts_of
@@ -29,13 +30,13 @@ _MEASURES = ("difference", "success", "change")
 def other_objects(case: EditCase) -> tuple[str, ...]:
     """Plausible objects that are none of the group's: those of its nearest facts, each once, in their order.
 
-    Labels that differ in capital letters only are the same.
+    Labels are the same by `anachron.core.sameness.name_key`.
     """
-    of_group = {label.casefold() for label, _ in case.objects}
+    of_group = {name_key(label) for label, _ in case.objects}
     others: dict[str, str] = {}
     for fact in case.nearest:
         for label in fact.objects:
-            others.setdefault(label.casefold(), label)
+            others.setdefault(name_key(label), label)
     return tuple(label for key, label in others.items() if key not in of_group)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.dates import Date
+from anachron.core.sameness import name_key
 from anachron.core.several_periods import parse_periods
 from anachron.data.loaders import Dataset
 from anachron.errors import ConfigError, DataError
@@ -64,12 +65,12 @@ class Asked:
     @property
     def group(self) -> tuple[str, str]:
         """Subject and relation, by their ids where known."""
-        return self.subject_id or self.subject, self.relation_id or self.relation
+        return name_key(self.subject_id or self.subject), name_key(self.relation_id or self.relation)
 
     @property
     def target(self) -> tuple[str, str]:
         """Relation and object, by their ids where known: facts that share both are answered alike."""
-        return self.relation_id or self.relation, self.object_id or self.object
+        return name_key(self.relation_id or self.relation), name_key(self.object_id or self.object)
 
     @property
     def possible(self) -> tuple[int, float]:
@@ -114,7 +115,7 @@ def successions(facts: Sequence[Asked]) -> tuple[list[tuple[Asked, Asked]], dict
     for group in groups.values():
         ordered = sorted(group, key=lambda f: (f.possible, f.certain, f.fact_id))
         # a whole entry, not its fact's id: another object beside one period says nothing about the fact's other periods
-        concurrent = {f for f in ordered for g in ordered if f.fact_id != g.fact_id and _overlap(f, g)}
+        concurrent = _concurrent(ordered)
         for earlier, later in pairwise(ordered):
             if reason := _refusal(earlier, later, concurrent):
                 skipped[reason] += 1
@@ -123,9 +124,23 @@ def successions(facts: Sequence[Asked]) -> tuple[list[tuple[Asked, Asked]], dict
     return pairs, skipped
 
 
-def _overlap(a: Asked, b: Asked) -> bool:
-    """Both surely held on more than the one day on which a successor takes over."""
-    return max(a.certain[0], b.certain[0]) < min(a.certain[1], b.certain[1])
+def _concurrent(facts: Sequence[Asked]) -> set[Asked]:
+    """Those that surely held together with another fact on more than the one day on which a successor takes over.
+
+    In the order of their starts, each is held against the latest end of the others before it, and then, in the opposite
+    order, against the earliest start of the others behind it.
+    """
+    by_start = sorted((f for f in facts if f.certain[0] < f.certain[1]), key=lambda fact: fact.certain[0])
+    found = set()
+    for sign, side, in_turn in ((1, 0, by_start), (-1, 1, by_start[::-1])):
+        furthest: dict[str, float] = {}  # of the two facts that reach furthest, how far
+        for fact in in_turn:
+            near, far = sign * fact.certain[side], sign * fact.certain[1 - side]
+            if any(reach > near for other, reach in furthest.items() if other != fact.fact_id):
+                found.add(fact)
+            furthest[fact.fact_id] = max(far, furthest.get(fact.fact_id, far))
+            furthest = dict(sorted(furthest.items(), key=lambda item: item[1])[-2:])
+    return found
 
 
 def _refusal(earlier: Asked, later: Asked, concurrent: set[Asked]) -> str | None:

@@ -20,6 +20,12 @@ _ERA = re.compile(r"^(?:ad\s+)?(.*?)\s*\b(bce|bc|ce|ad)?$", re.IGNORECASE)
 _DAY_FIRST = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?([a-z]+)\.?,?\s+(\d{1,6})", re.IGNORECASE)
 _MONTH_FIRST = re.compile(r"([a-z]+)\.?\s+(?:(\d{1,2})(?:st|nd|rd|th)?,?\s+)?(\d{1,6})", re.IGNORECASE)
 _LAST_YEAR = 9_999
+# Dates by which tables and programs say that there is none: years to come of which nobody knows, the last day of clocks
+# that count seconds (2038) and of SQL's small dates (2079); for a start the first day of calendars and of pandas.
+_FAR = 2099
+_NO_END = frozenset({Date(2038, 1, 19), Date(2079, 6, 6)})
+_NO_START = frozenset({Date(1, 1, 1), Date(1677, 9, 21)})
+_FAR_MOMENT = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[T ]\d\d:\d\d\S*")
 WRITE = "write 2009, 2009-01, 2009-01-20 or 20 January 2009 (-0044 or 44 BCE before the common era)"
 
 
@@ -45,6 +51,42 @@ def read_date(value: Any) -> Date:
     if abs(date.year) > _LAST_YEAR:
         raise DataError(f"{value!r} would be the year {date.year}: {_long_number(value)}")
     return date
+
+
+def read_start(value: Any) -> Date:
+    """`read_date` of a first date. Raises `DataError` also for one by which tables say that there is none."""
+    if _far(day := _day_of_moment(value)) or day in _NO_START:
+        raise DataError(
+            f"{str(value)!r} is what many tables write where no date is known; a fact needs the date since which it "
+            f"holds{f' (write {day.year:04d}-{day.month:02d} if it is meant)' if day in _NO_START else ''}"
+        )
+    return read_date(value)
+
+
+def read_end(value: Any) -> Date:
+    """`read_date` of a last date, of which `is_no_end` may say that it is none, also at a time of day."""
+    day = _day_of_moment(value)
+    return day if day is not None and is_no_end(day) else read_date(value)
+
+
+def is_no_end(date: Date) -> bool:
+    """Whether an end stands for "no end": a year from 2099 on, and the last day that some programs can write."""
+    return _far(date) or date in _NO_END
+
+
+def _far(date: Date | None) -> bool:
+    return date is not None and date.year >= _FAR
+
+
+def _day_of_moment(value: Any) -> Date | None:
+    """The day of a date, also of one with a time of day; None where that cannot be read."""
+    if isinstance(value, datetime.datetime):
+        value = value.date()
+    moment = _FAR_MOMENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    try:
+        return read_date(moment["day"] if moment else value)
+    except DataError:
+        return None
 
 
 def _read_text(text: str) -> Date:

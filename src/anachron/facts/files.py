@@ -4,30 +4,36 @@ import codecs
 import csv
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
 import polars as pl
 
+from anachron.core.characters import whole_texts, without_halves
 from anachron.errors import DataError, first_line
-from anachron.io import Json, parse_table, read_bytes, scan_parquet
+from anachron.io import Json, parse_table, read_bytes, refuse_special_files, scan_parquet
 from anachron.stores import Place, place
 
 DELIMITERS = (",", ";", "\t", "|")
 DELIMITED = (".csv", ".tsv")
 JSON_LINES = (".jsonl", ".ndjson")
 ENDINGS = (*DELIMITED, *JSON_LINES, ".json", ".parquet")
+HEAD = 1 << 20  # bytes that are looked at before all is read
 _NAMED = re.compile(r"""("?)sep=([^\w" \r\n])\1[ ,;\t|]*(?:\r\n?|\n)""", re.IGNORECASE)  # Excel's first line
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The columns of a file as it names them, and its rows in order: names -> values, None for an empty one."""
+    """The columns of a file as it names them, and its rows in order: names -> values, None for an empty one. notes:
+    what its reader should know."""
 
     columns: tuple[str, ...]
     rows: tuple[Json, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read_rows(path: Place | str) -> Rows:
@@ -37,11 +43,13 @@ def read_rows(path: Place | str) -> Rows:
     """
     path = place(path)
     ending = path.suffix.casefold()
+    refuse_special_files(path)
     if ending not in ENDINGS:
         hint = "save the sheet as CSV" if ending in (".xlsx", ".xls", ".ods") else f"use {', '.join(ENDINGS)}"
         raise DataError(f"{path}: unknown ending {path.suffix!r}; {hint}")
-    content = read_bytes(path)
     try:
+        _refuse_by_head(path, ending)
+        content = read_bytes(path)
         if not content.strip():
             raise DataError("the file is empty; give a header and a row for each fact")
         if ending == ".parquet":
@@ -51,6 +59,32 @@ def read_rows(path: Place | str) -> Rows:
     except DataError as error:
         message = str(error)
         raise DataError(message if str(path) in message else f"{path}: {message}") from None
+
+
+def _refuse_by_head(path: Place, ending: str) -> None:
+    """Raise `DataError` where the first megabyte of a larger file shows that it is none of its ending."""
+    try:
+        with path.open("rb") as data:
+            head = data.read(HEAD + 1)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    if len(head) <= HEAD:
+        return
+    if ending == ".parquet":
+        if not head.startswith(b"PAR1"):
+            raise DataError("the file does not begin as Parquet does (PAR1); name it as what it is")
+        return
+    text = decode(head, partial=True)
+    try:
+        alone = ending in DELIMITED and len(_header(text)[0]) < 2
+    except csv.Error as error:
+        raise DataError(f"the file is not a table ({error})") from None
+    if alone:
+        raise DataError(
+            f"the first line ({text[:40]!r}) names no columns; give a header, with commas between its names"
+        )
+    if ending not in DELIMITED and text.lstrip()[:1] not in ("[", "{"):
+        raise DataError(f"the file is not JSON: it begins with {text.lstrip()[:40]!r}; write a list of objects")
 
 
 def column_names(path: Place | str) -> tuple[str, ...]:
@@ -66,7 +100,7 @@ def column_names(path: Place | str) -> tuple[str, ...]:
             return ()  # whoever reads the file says what is wrong with it
     try:
         with path.open("rb") as data:
-            head = decode(data.read(1 << 20), partial=True)
+            head = decode(data.read(HEAD), partial=True)
         if ending in DELIMITED:
             return tuple(_header(head)[0])
         found, _ = json.JSONDecoder().raw_decode(head[head.find("{") :])
@@ -77,6 +111,7 @@ def column_names(path: Place | str) -> tuple[str, ...]:
 
 def refuse_unreadable(path: Place | str) -> None:
     """Raise `DataError` for a file that is not there, and as `read_rows` does where not even columns can be read."""
+    refuse_special_files(path)
     if not place(path).is_file():
         raise DataError(f"{path}: no such file")
     if not column_names(path):
@@ -95,7 +130,8 @@ def decode(content: bytes, *, partial: bool = False) -> str:
     else:
         encoding = "utf-8-sig"
     try:
-        return codecs.getincrementaldecoder(encoding)().decode(content, final=not partial)
+        halves = "surrogatepass" if encoding == "utf-16" else "strict"  # which JSON's escapes may make as well
+        return codecs.getincrementaldecoder(encoding)(halves).decode(content, final=not partial)
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise DataError(
@@ -112,24 +148,27 @@ def _header(text: str) -> tuple[list[str], str, str]:
     lines = text.lstrip("\r\n \ufeff")
     marks: tuple[str, ...] = DELIMITERS
     if named := _NAMED.match(lines):
-        marks, lines = (named[2],), lines[named.end() :].lstrip("\r\n ")
-    cut = {mark: next(csv.reader(StringIO(lines, newline=""), delimiter=mark), []) for mark in marks}
+        marks, lines = (named[2],), lines[named.end() :].lstrip("\r\n \ufeff")
+    with _cells_of_any_length(lines):
+        cut = {mark: next(csv.reader(StringIO(lines, newline=""), delimiter=mark), []) for mark in marks}
     delimiter = max(marks, key=lambda mark: len(cut[mark]))
     return [cell.strip() for cell in cut[delimiter]], delimiter, lines
 
 
 def _delimited(text: str) -> Rows:
+    text, halves = without_halves(text)
     try:
-        header, delimiter, table = _header(text)
-        cells = csv.reader(StringIO(table, newline=""), delimiter=delimiter, strict=True)
-        lines = [line for line in cells if any(cell.strip() for cell in line)][1:]
+        with _cells_of_any_length(text):
+            header, delimiter, table = _header(text)
+            cells = csv.reader(StringIO(table, newline=""), delimiter=delimiter, strict=True)
+            lines = [line for line in cells if any(cell.strip() for cell in line)][1:]
     except csv.Error as error:
         raise DataError(
             f"the file is not a table ({error}): a quote that opens a value must close it, and one inside it is doubled"
         ) from None
-    while header and not header[-1] and all(len(line) < len(header) or not line[-1].strip() for line in lines):
-        lines = [line[: len(header) - 1] for line in lines]  # spreadsheets write empty columns behind the last
-        header = header[:-1]
+    used = max((at for line in [header, *lines] for at, cell in enumerate(line, 1) if cell.strip()), default=0)
+    if used < len(header):  # spreadsheets write empty columns behind the last
+        header, lines = header[:used], [line[:used] if len(line) <= len(header) else line for line in lines]
     for number, line in enumerate(lines, 1):
         if len(line) != len(header):
             shown = {"\t": "tab"}.get(delimiter, repr(delimiter))
@@ -143,7 +182,24 @@ def _delimited(text: str) -> Rows:
         )
     _refuse_twice(header)
     rows = ({name: cell.strip() or None for name, cell in zip(header, line, strict=True)} for line in lines)
-    return Rows(tuple(header), tuple(rows))
+    return Rows(tuple(header), tuple(rows), _halves_note(halves))
+
+
+@contextmanager
+def _cells_of_any_length(text: str) -> Iterator[None]:
+    """The csv module with its limit on the length of a cell, which is one for the whole process, lifted."""
+    before = csv.field_size_limit()
+    csv.field_size_limit(max(before, len(text) + 1))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _halves_note(halves: int) -> tuple[str, ...]:
+    if not halves:
+        return ()
+    return (f"{halves:,} half characters (lone surrogates, such as \\ud800) were read as U+FFFD; write them whole",)
 
 
 def _json(text: str, *, lines: bool) -> Rows:
@@ -166,8 +222,10 @@ def _json(text: str, *, lines: bool) -> Rows:
     for number, row in enumerate(found, 1):
         if not isinstance(row, dict):
             raise DataError(f"row {number}: {str(row)[:60]!r} is a {type(row).__name__}; write an object per fact")
+    found, halves = whole_texts(found)
     columns = tuple(dict.fromkeys(name for row in found for name in row))
-    return Rows(columns, tuple({name: _value(row.get(name)) for name in columns} for row in found))
+    rows = tuple({name: _value(row.get(name)) for name in columns} for row in found)
+    return Rows(columns, rows, _halves_note(halves))
 
 
 def _of_table(table: pl.DataFrame) -> Rows:
@@ -186,7 +244,8 @@ def _value(value: Any) -> Any:
 
 
 def _refuse_twice(names: Sequence[str]) -> None:
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    counts = Counter(names)
+    twice = next((name for name in names if counts[name] > 1), None)
     if twice is not None:
         raise DataError(f"two columns are called {twice!r}; keep or rename one of them")
 

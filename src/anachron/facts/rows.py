@@ -2,33 +2,33 @@
 
 The columns `NEEDED` must be there; those of `KNOWN` are understood where they are, under any case and by the names of
 `SYNONYMS` too; every other column is kept as it is. Rows of one subject and relation know each other: several periods
-of one object are one fact, the other objects are counted.
+of one object are one fact, the other objects are counted. Names are one by `anachron.core.sameness.name_key`.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
+from anachron.core.sameness import name_key, same_name
 from anachron.core.several_periods import joined
 from anachron.errors import DataError
-from anachron.facts.dates import read_date
+from anachron.facts.columns import NEEDED, NUMBERS, TEXTS, named_columns
+from anachron.facts.columns import canonical as canonical
+from anachron.facts.dates import is_no_end, read_end, read_start
+from anachron.facts.ids import id_in_address, is_entity_id
+from anachron.facts.lists import names_in_cell
+from anachron.facts.notices import SHOWN, Notices
+from anachron.facts.overlaps import certain_spans, count_overlapping, overlapping
+from anachron.facts.spellings import Row, in_one_spelling
 
-NEEDED = ("subject", "relation", "object", "start", "end")
-TEXTS = ("question", "present_question", "fact_id", "subject_id", "relation_id", "object_id")
-NUMBERS = ("popularity", "other_objects")
-KNOWN = (*NEEDED, *TEXTS, *NUMBERS, "aliases")
-SYNONYMS = {
-    "subject_label": "subject", "relation_label": "relation", "object_label": "object", "start_date": "start",
-    "end_date": "end",
-}  # fmt: skip
 NO_DATE = frozenset({"", "none", "nan", "nat", "null"})
-STILL = NO_DATE | {"present", "now", "today", "ongoing"}
-SHOWN = 5  # faults that are said at once
+STILL = NO_DATE | {"present", "now", "today", "ongoing", "infinity"}
+SIDES = ("subject", "relation", "object")
+_ASKED = ("question", "present_question")  # which hold the subject's name, in a spelling of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +75,6 @@ class GivenFacts:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    number: int
-    period: Period
-    values: dict[str, Any]  # by the names of `KNOWN`
-    all: Mapping[str, Any]  # by those of the file
-
-    def key(self, side: str) -> str:
-        return str(self.values.get(f"{side}_id") or self.values[side])
-
-    @property
-    def group(self) -> tuple[str, str]:
-        return self.key("subject"), self.key("relation").casefold()
-
-
 def refuse(faults: Sequence[Fault]) -> None:
     """Raise one `DataError` for all faults, of which the first few are said; nothing where there is none."""
     if faults:
@@ -98,65 +83,49 @@ def refuse(faults: Sequence[Fault]) -> None:
         raise DataError(" | ".join(map(str, ordered[:SHOWN])) + more)
 
 
-def canonical(name: str) -> str:
-    """The name of a column among `KNOWN`, or its own in small letters."""
-    plain = "_".join(name.strip().casefold().replace("-", " ").replace("_", " ").split())
-    return SYNONYMS.get(plain, plain)
-
-
 def given_facts(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> GivenFacts:
     """The facts of some rows of named values (texts, numbers, dates, lists; None for an empty cell).
 
     Raises `DataError` naming row, column, value, rule and fix for all that is wrong, the first `SHOWN` of it.
     """
-    names = _names(columns)
+    names = named_columns(columns, rows)
     if not rows:
         raise DataError(f"there are no rows; give one for each fact, with {', '.join(NEEDED)}")
     faults: list[Fault] = []
-    parsed: list[_Row] = []
+    parsed: list[Row] = []
+    notices = Notices()
     for number, row in enumerate(rows, 1):
-        wrong, values = _values({known: row.get(name) for known, name in names.items()}, number)
+        wrong, values = _values({known: row.get(name) for known, name in names.items()}, number, notices)
         faults += wrong
         if not wrong:
-            parsed.append(_Row(number, values.pop("period"), values, row))
-    by_fact: dict[tuple[str, str, str], list[_Row]] = defaultdict(list)
+            parsed.append(Row(number, values.pop("period"), values, row))
+    parsed = in_one_spelling(parsed, notices)
+    by_fact: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     groups: dict[tuple[str, str], set[str]] = defaultdict(set)
     for one in parsed:
         by_fact[*one.group, one.key("object")].append(one)
         groups[one.group].add(one.key("object"))
-    facts, notes = [], []
+    facts = []
     for (subject, relation, _), of_fact in by_fact.items():
         clashes = _clashes(of_fact)
         faults += clashes
         if not clashes:
-            fact = _fact(of_fact, len(groups[subject, relation]) - 1)
+            fact = _fact(of_fact, len(groups[subject, relation]) - 1, names)
             facts.append(fact)
             if len(fact.periods) < len(of_fact):
-                notes.append(f"{_where(fact)}: {_said(fact.fact)}: periods that touch or overlap were joined")
+                notices.add(
+                    "facts have periods that were joined",
+                    f"{_where(fact)}: {_said(fact.fact)}: periods that touch or overlap were joined",
+                )
     faults += _same_name(facts)
     refuse(faults)
-    return GivenFacts(tuple(facts), (*notes, *_overlaps(facts)))
+    _note_overlaps(facts, notices)
+    return GivenFacts(tuple(facts), notices.told())
 
 
-def _names(columns: Sequence[str]) -> dict[str, str]:
-    """Known name -> name in the file. Raises `DataError` for two of one meaning, and for one that is missing."""
-    names: dict[str, str] = {}
-    for column in columns:
-        known = canonical(column)
-        if known in KNOWN:
-            if known in names:
-                raise DataError(f"the columns {names[known]!r} and {column!r} both mean {known}; keep one of them")
-            names[known] = column
-    if missing := [name for name in NEEDED if name not in names]:
-        raise DataError(
-            f"the file lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; a file of facts needs "
-            f"{', '.join(NEEDED)} (an empty end: it still holds), and this one has {', '.join(columns) or 'none'}"
-        )
-    return names
-
-
-def _values(given: Mapping[str, Any], number: int) -> tuple[list[Fault], dict[str, Any]]:
-    """What is wrong with a row, and its values by known names, with its ``period``."""
+def _values(given: Mapping[str, Any], number: int, notices: Notices) -> tuple[list[Fault], dict[str, Any]]:
+    """What is wrong with a row, and its values by known names, with its ``period``; ``relation_id`` may stand for the
+    words of a relation."""
     faults: list[Fault] = []
     values: dict[str, Any] = {}
 
@@ -167,14 +136,18 @@ def _values(given: Mapping[str, Any], number: int) -> tuple[list[Fault], dict[st
             faults.append(Fault(number, column, str(error)))
 
     for column, value in given.items():
-        if column in ("subject", "relation", "object", *TEXTS):
+        if column in (*SIDES, *TEXTS):
             check(column, _text, value, column)
         elif column in NUMBERS:
             check(column, _number, value)
         elif column == "aliases":
-            check(column, _aliases, value)
+            check(column, _aliases, value, number, notices)
+    if "relation" not in values and "relation" not in {fault.column for fault in faults}:
+        check("relation", _text, None, "relation")
+    for side in SIDES if not faults else ():
+        check(side, _label, values[side], values.get(f"{side}_id"), side)
     check("start", _start, given["start"])
-    check("end", lambda value: None if _means(value, STILL) else read_date(value), given["end"])
+    check("end", _end, given["end"], number, notices)
     if not faults:
         check("period", _period, values["start"], values["end"])
         if faults:
@@ -190,7 +163,15 @@ def _means(value: Any, words: frozenset[str]) -> bool:
 def _start(value: Any) -> Any:
     if _means(value, NO_DATE):
         raise DataError(f"{value or ''!r} is empty: a fact needs the date since which it holds; give one")
-    return read_date(value)
+    return read_start(value)
+
+
+def _end(value: Any, number: int, notices: Notices) -> Any:
+    date = None if _means(value, STILL) else read_end(value)
+    if date is not None and is_no_end(date):
+        notices.add("ends stand for no end", f"row {number}, end: {str(value)!r} stands for no end: it still holds")
+        return None
+    return date
 
 
 def _period(start: Any, end: Any) -> Period:
@@ -201,9 +182,25 @@ def _text(value: Any, column: str) -> str | None:
     if isinstance(value, bool) or not (value is None or isinstance(value, str | int)):
         raise DataError(f"{value!r} is a {type(value).__name__}; give one text")
     text = " ".join(str(value).split()) if value is not None else ""
-    if not text and column in NEEDED:
+    if not text and column in ("subject", "object"):
         raise DataError(f"{value or ''!r} is empty; give its label in words")
-    return text or None
+    return (id_in_address(text) or text if column.endswith("_id") else text) or None
+
+
+def _label(label: str | None, id: str | None, side: str) -> str:
+    """The words of a side; of a relation without any its id, under which it is asked."""
+    if side == "relation":
+        label = label and (id_in_address(label) or label)
+        if not (label or id):
+            raise DataError("'' is empty; give its label in words, or a relation_id")
+        return label or str(id)
+    assert label is not None
+    if id_in_address(label) or (is_entity_id(label) and id in (None, label)):
+        raise DataError(
+            f"{label!r} is an id, not a name; give the label in words, or beside it a column {side}Label as the query "
+            f"service makes it (if it is the name, give the id in {side}_id)"
+        )
+    return label
 
 
 def _number(value: Any) -> float | None:
@@ -218,32 +215,37 @@ def _number(value: Any) -> float | None:
     return number
 
 
-def _aliases(value: Any) -> tuple[str, ...]:
-    parts = value.split("|") if isinstance(value, str) else () if value is None else value
+def _aliases(value: Any, number: int, notices: Notices) -> tuple[str, ...]:
+    parts, listed = names_in_cell(value) if isinstance(value, str) else (() if value is None else value, False)
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise DataError(f"{value!r} is neither a text nor a list of texts; write names with '|' between them")
-    return tuple(dict.fromkeys(" ".join(part.split()) for part in parts if part.strip()))
+    names = tuple(dict.fromkeys(" ".join(part.split()) for part in parts if part.strip()))
+    if listed:
+        read = f"row {number}, aliases: {value[:60]!r} is a list, read as {len(names)}: {' | '.join(names)[:60]}"
+        notices.add("cells are lists of names as other tools write them", read)
+    return names
 
 
-def _clashes(rows: Sequence[_Row]) -> list[Fault]:
+def _clashes(rows: Sequence[Row]) -> list[Fault]:
     """Rows of one fact that are the same, or say different things of it."""
     faults: list[Fault] = []
     seen: dict[Period, int] = {}
+    compared = (*(name for name in TEXTS if name != "fact_id"), "popularity")
+    given = {name: next((r for r in rows if r.values.get(name) is not None), rows[0]) for name in compared}
     for row in rows:
         first = seen.setdefault(row.period, row.number)
         if first != row.number:
             what = f"{row.values['object']!r} of {row.period} stands in row {first} already; keep one of the two rows"
             faults.append(Fault(row.number, "object", what))
-        for column in (*(name for name in TEXTS if name != "fact_id"), "popularity"):
-            before = next((r for r in rows if r.values.get(column) is not None), row)
+        for column, before in given.items():
             one, other = before.values.get(column), row.values.get(column)
-            if other is not None and one != other:
+            if other is not None and not (one == other or (column in _ASKED and same_name(str(one), other))):
                 what = f"{other!r}, but row {before.number} of the same fact has {one!r}; write the same in both"
                 faults.append(Fault(row.number, column, what))
     return faults
 
 
-def _fact(rows: Sequence[_Row], others: int) -> GivenFact:
+def _fact(rows: Sequence[Row], others: int, names: Mapping[str, str]) -> GivenFact:
     def first(column: str) -> Any:
         return next((r.values[column] for r in rows if r.values.get(column) is not None), None)
 
@@ -252,15 +254,19 @@ def _fact(rows: Sequence[_Row], others: int) -> GivenFact:
         first("subject"), first("relation"), first("object"), periods[0], first("subject_id"), first("relation_id"),
         first("object_id"), first("popularity"),
     )  # fmt: skip
-    names = dict.fromkeys(r.values["fact_id"] for r in rows if r.values.get("fact_id") is not None)
+    own_names = dict.fromkeys(r.values["fact_id"] for r in rows if r.values.get("fact_id") is not None)
     known = first("other_objects")
+    aliases = tuple(dict.fromkeys(alias for r in rows for alias in r.values.get("aliases") or ()))
+    told = {names[name]: first(name) for name in (*SIDES, *_ASKED, *(f"{side}_id" for side in SIDES)) if name in names}
+    told |= {names["aliases"]: list(aliases)} if aliases else {}
     values: dict[str, Any] = {}
     for name in rows[0].all:
         different = list(dict.fromkeys(str(r.all[name]) for r in rows if r.all.get(name) is not None))
-        values[name] = rows[0].all[name] if len(different) < 2 and rows[0].all[name] else " | ".join(different) or None
+        whole = len(different) < 2 and rows[0].all[name]
+        values[name] = rows[0].all[name] if whole else told.get(name) or " | ".join(different) or None
     return GivenFact(
         fact, periods[1:], tuple(r.number for r in rows), first("question"), first("present_question"),
-        tuple(dict.fromkeys(alias for r in rows for alias in r.values.get("aliases") or ())), " | ".join(names) or None,
+        aliases, " | ".join(own_names) or None,
         others if known is None else int(known), values,
     )  # fmt: skip
 
@@ -279,26 +285,32 @@ def _same_name(facts: Sequence[GivenFact]) -> list[Fault]:
     return faults
 
 
-def _overlaps(facts: Sequence[GivenFact]) -> list[str]:
-    """Notes of facts of one subject and relation that surely held at the same time for more than a day."""
+def _note_overlaps(facts: Sequence[GivenFact], notices: Notices) -> None:
+    """Note facts of one subject and relation that surely held at the same time for more than a day."""
     groups: dict[tuple[str, str], list[GivenFact]] = defaultdict(list)
     for fact in facts:
-        one = fact.fact
-        groups[one.subject_id or one.subject, (one.relation_id or one.relation).casefold()].append(fact)
-    notes = []
+        groups[group_of(fact)].append(fact)
+    kind = "pairs of periods overlap"
     for group in groups.values():
-        for a, b in combinations(group, 2):
-            if any(_overlap(p, q) for p in a.periods for q in b.periods):
-                notes.append(
-                    f"{_where(a)} and {_where(b)}: {_said(a.fact)} and {b.fact.object} overlap; both count as true then"
-                )
-    return notes
+        spans = certain_spans([(place, period) for place, fact in enumerate(group) for period in fact.periods])
+        shown: dict[tuple[int, int], None] = {}
+        unshown = False
+        for pair in overlapping(spans):
+            unshown = pair not in shown and len(shown) == notices.room(kind)
+            if unshown:
+                break
+            shown[pair] = None
+        for a, b in ((group[one], group[other]) for one, other in sorted(shown)):
+            said = f"{_where(a)} and {_where(b)}: {_said(a.fact)} and {b.fact.object} overlap; both count as true then"
+            notices.add(kind, said)
+        if unshown:
+            notices.counted(kind, count_overlapping(spans) - len(shown))
 
 
-def _overlap(a: Period, b: Period) -> bool:
-    assert a.start is not None and b.start is not None
-    last = min(math.inf if p.end is None else p.end.first_day for p in (a, b))
-    return max(a.start.last_day, b.start.last_day) < last
+def group_of(item: GivenFact) -> tuple[str, str]:
+    """What facts share that have each other's objects as rivals: subject and relation, by their ids where given."""
+    fact = item.fact
+    return name_key(fact.subject_id or fact.subject), name_key(fact.relation_id or fact.relation)
 
 
 def _said(fact: Fact) -> str:
@@ -306,4 +318,5 @@ def _said(fact: Fact) -> str:
 
 
 def _where(fact: GivenFact) -> str:
-    return f"row{'s' if len(fact.rows) > 1 else ''} {', '.join(map(str, fact.rows))}"
+    more = f" and {len(fact.rows) - SHOWN} more" if len(fact.rows) > SHOWN else ""
+    return f"row{'s' if len(fact.rows) > 1 else ''} {', '.join(map(str, fact.rows[:SHOWN]))}{more}"

@@ -16,7 +16,7 @@ from anachron.ask.matching import READ, Reading, plain, read_name
 from anachron.ask.questions import Questions
 from anachron.ask.wordings import wordings_of
 from anachron.core.draws import draw
-from anachron.horizon.changes import STILL, Change
+from anachron.horizon.changes import STILL, Change, about
 from anachron.horizon.measure import PREFERENCE_SCHEMA, change_cells
 from anachron.horizon.questions import AskedChange
 from anachron.text.languages import language_of
@@ -63,10 +63,10 @@ def sides(asked: Sequence[AskedChange]) -> dict[tuple[str, ...], Sides]:
     together: dict[tuple[str, str], list[Change]] = defaultdict(list)
     for change in changes:
         if not change.control:
-            together[change.subject, change.relation].append(change)
+            together[about(change)].append(change)
     found = {}
     for change in changes:
-        rest = [] if change.control else together[change.subject, change.relation]
+        rest = [] if change.control else together[about(change)]
         day = change.date.first_day
         before = [v for one in rest if one.date.first_day < day for v in (one.old, one.new)]
         since = [v for one in rest if one.date.first_day > day for v in (one.old, one.new)]

@@ -10,6 +10,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.core.draws import draw
 from anachron.core.facts import Fact
+from anachron.core.sameness import name_key, same_name
 from anachron.errors import DataError
 from anachron.facts.rows import GivenFact
 
@@ -91,7 +92,7 @@ def _change(row: dict[str, object], number: int) -> Change:
     control = str(row.get("control") or "").strip()
     if control and control not in CONTROLS:
         raise DataError(f"row {number}, control: {control!r} is not one of {', '.join(CONTROLS)}, or empty")
-    if texts["old"] == texts["new"]:
+    if same_name(texts["old"], texts["new"]):
         raise DataError(f"row {number}, new: {texts['new']!r} is also the old value; leave the row out")
     try:
         date = Date.parse(texts["date"])
@@ -120,14 +121,26 @@ def with_values_before(changes: Sequence[Change]) -> list[Change]:
     of_subject: dict[tuple[str, str], list[Change]] = defaultdict(list)
     for change in changes:
         if not change.control:
-            of_subject[change.subject, change.relation].append(change)
+            of_subject[about(change)].append(change)
     found = []
     for change in changes:
-        others = of_subject[change.subject, change.relation] if not change.control else []
+        others = of_subject[about(change)] if not change.control else []
         earlier = [value for one in others if one.month < change.month for value in (one.old, one.new)]
-        before = dict.fromkeys([*change.before, *(v for v in earlier if v not in (change.old, change.new))])
-        found.append(replace(change, before=tuple(before)))
+        found.append(replace(change, before=_others([*change.before, *_others(earlier, change.old, change.new)])))
     return found
+
+
+def about(change: Change) -> tuple[str, str]:
+    """What the changes of one subject and relation share, in whatever spelling."""
+    return name_key(change.subject), name_key(change.relation)
+
+
+def _others(values: Iterable[str], *but: str) -> tuple[str, ...]:
+    """The names among some, each once, in the spelling that comes first; but for some others."""
+    names: dict[str, str] = {}
+    for value in values:
+        names.setdefault(name_key(value), value)
+    return tuple(name for key, name in names.items() if key not in set(map(name_key, but)))
 
 
 def changes_of_facts(facts: Iterable[Fact | GivenFact]) -> list[Change]:
@@ -142,21 +155,20 @@ def changes_of_facts(facts: Iterable[Fact | GivenFact]) -> list[Change]:
         fact, periods = (item, (item.period,)) if isinstance(item, Fact) else (item.fact, item.periods)
         for period in periods:
             if period.start is not None:
-                spans[fact.subject, fact.relation_id or fact.relation].append(replace(fact, period=period))
+                key = name_key(fact.subject), name_key(fact.relation_id or fact.relation)
+                spans[key].append(replace(fact, period=period))
     found: list[Change] = []
     for held in spans.values():
-        held = sorted(set(held), key=_start)
+        held = sorted({(name_key(one.object), one.period): one for one in reversed(held)}.values(), key=_start)
         ends = [None if one.period.end is None else one.period.end.first_day for one in held]
         last = [10**9 if end is None else end for end in ends]
         if any(last[i] - _start(held[i + 1]) > OVERLAP for i in range(len(held) - 1)):
             continue
         for place, (old, new) in enumerate(pairwise(held)):
             start, close = new.period.start, _start(new) - last[place] <= GAP
-            if start is None or start.month is None or not close or old.object == new.object:
+            if start is None or start.month is None or not close or same_name(old.object, new.object):
                 continue
-            before = tuple(
-                dict.fromkeys(one.object for one in held[:place] if one.object not in (old.object, new.object))
-            )
+            before = _others((one.object for one in held[:place]), old.object, new.object)
             found.append(
                 Change(new.subject, new.relation, old.object, new.object, start, new.relation_id, before=before)
             )

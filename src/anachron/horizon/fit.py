@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logsumexp
 
+from anachron.core.sameness import name_key
 from anachron.horizon.curve import Curves, around, curves_at
 from anachron.horizon.likelihood import Counts, Fits, chances, counted, fit_curves
 
@@ -134,6 +135,6 @@ def design_effect(answers: Answers, curve: Curves, coefficients: np.ndarray) -> 
     x, z = answers.columns()
     chance = chances(curve.learned(np.asarray(answers.month) + 0.5), coefficients, x, z)[0][0]
     residuals = (np.asarray(answers.wins, float) - chance) / np.sqrt(chance * (1 - chance))
-    _, subject = np.unique(np.asarray(answers.subject), return_inverse=True)
+    _, subject = np.unique([name_key(str(subject)) for subject in answers.subject], return_inverse=True)
     sums = np.bincount(subject.ravel(), weights=residuals)
     return max(1.0, float((sums**2).sum() / (residuals**2).sum()))

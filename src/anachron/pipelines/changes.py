@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.dates import Date
+from anachron.core.sameness import same_name
 from anachron.data.case_records import EditCase
 from anachron.data.cases import load_cases
 from anachron.data.mini import mini_facts
@@ -92,7 +93,7 @@ def _of_updates(cases: Iterable[EditCase], callbacks: Callbacks) -> pl.DataFrame
         {"subject": case.subject, "relation": case.relation_label or case.relation, "relation_id": case.relation,
          "old": case.old, "new": case.new, "date": case.start, "popularity": case.popularity}
         for case in every
-        if case.old and case.new and case.old != case.new and case.relation and case.start
+        if case.old and case.new and not same_name(case.old, case.new) and case.relation and case.start
         and Date.parse(case.start).month is not None
     ]  # fmt: skip
     if not rows:

@@ -10,6 +10,7 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.core.periods import Boundaries, Period
+from anachron.core.sameness import name_key
 from anachron.core.several_periods import alpha_in, parse_periods, status_in
 from anachron.errors import DataError
 from anachron.lm.formats import Format, check_pair, locate
@@ -102,7 +103,7 @@ def audited(
         if _straddles(item, offsets):
             report.note("straddling", item.text)
     for prompt, answer in table.select("prompt", "answer").unique(maintain_order=True).iter_rows():
-        if answer.casefold() in prompt.casefold():
+        if name_key(answer) in name_key(prompt):
             report.note("answer_in_prompt", f"{prompt} {answer}")
     for text, times in texts.items():
         if times > 1:

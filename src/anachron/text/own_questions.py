@@ -1,11 +1,13 @@
 """Questions for a file of one's own facts: those that its rows bring, the templates of a relation, a model's."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 import polars as pl
 
+from anachron.core.facts import Fact
+from anachron.core.sameness import name_key
 from anachron.facts.files import as_table
 from anachron.facts.rows import Fault, GivenFact, canonical
 from anachron.text.languages import Language, language_of
@@ -26,6 +28,18 @@ class Asked:
 
     text: str = ""
     reason: str = ""
+
+
+def with_relation_words(items: Iterable[GivenFact], language: Language) -> list[GivenFact]:
+    """The facts, where a row names its relation by ``relation_id`` alone with the words of it, if they are known."""
+
+    def worded(fact: Fact) -> Fact:
+        if fact.relation_id is None or fact.relation != fact.relation_id:
+            return fact
+        known = language.relations.get(fact.relation_id) or language_of("en").relations.get(fact.relation_id)
+        return replace(fact, relation=known.label) if known else fact
+
+    return [replace(item, fact=worded(item.fact)) for item in items]
 
 
 def question_of(item: GivenFact, seed: int = 0, language: Language | None = None) -> Asked:
@@ -63,9 +77,9 @@ def by_templates_or_role(fact: FactToWord, seed: int = 0, language: Language | N
 
 def _near(label: str, language: Language) -> str:
     """`` (like it: head of state)`` for a label that is like some with templates; else nothing."""
-    names = {worded.label.casefold(): worded.label for worded in language.relations.values()}
-    related = RELATED.get(label.casefold(), []) if language.code == "en" else []
-    like = related or get_close_matches(label.casefold(), names, n=1)
+    names = {name_key(worded.label): worded.label for worded in language.relations.values()}
+    related = RELATED.get(name_key(label), []) if language.code == "en" else []
+    like = related or get_close_matches(name_key(label), names, n=1)
     return f" (like it: {', '.join(names[name] for name in like)})" if like else ""
 
 
@@ -84,6 +98,7 @@ def question_faults(item: GivenFact, language: str = "English") -> list[Fault]:
 def facts_to_ask(items: Iterable[GivenFact], language: Language | None = None) -> pl.DataFrame:
     """The facts as `anachron.text.question_files.verbalise` takes them, one a row; see `NEEDED_BY_MODELS` there."""
     language = language or language_of("en")
+    items = with_relation_words(items, language)
     rows = [
         {
             "fact_id": item.fact.id, "subject_label": item.fact.subject,

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from anachron.core.draws import draw
+from anachron.core.sameness import name_key, same_name
 from anachron.errors import DataError
 from anachron.text.articles import in_sentence
 from anachron.text.openings import OPENINGS
@@ -92,11 +93,12 @@ def question_fault(
     named = question.startswith(subject)  # the World Health Organization may open a question as WHO
     if first != first.lower() and first.lower() in OPENINGS["English"] and not named:
         return "capital letter", f"question {question!r} follows a date, so {first!r} must start in lower case"
-    if not re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", question, re.IGNORECASE):
+    asked, about = name_key(question), name_key(subject)
+    if not re.search(rf"(?<!\w){re.escape(about)}(?!\w)", asked):
         return "subject missing", f"question {question!r} does not name its subject {subject!r}"
-    if object.casefold() in question.casefold():
+    if name_key(object) in asked:
         return "answer in question", f"question {question!r} gives its answer {object!r} away"
-    if _LEFT_DATE.search(re.sub(re.escape(subject), "", question, flags=re.IGNORECASE)):
+    if _LEFT_DATE.search(asked.replace(about, "")):
         return "date left", f"question {question!r} still holds a date; remove it"
     if answer is not None and not same_label(answer, object):
         return "wrong answer", f"question {question!r} is answered {answer!r}; the object is {object!r}"
@@ -109,10 +111,10 @@ def is_question(text: str, language: str = "English") -> bool:
 
 
 def _foreign_fault(question: str, subject: str, object: str, answer: str | None) -> tuple[str, str] | None:
-    words = subject.casefold().split()
-    if not any(word in question.casefold() for word in [word for word in words if len(word) > 3] or words):
+    words = name_key(subject).split()
+    if not any(word in name_key(question) for word in [word for word in words if len(word) > 3] or words):
         return "subject missing", f"question {question!r} does not name its subject {subject!r}"
-    if object.casefold() in question.casefold():
+    if name_key(object) in name_key(question):
         return "answer in question", f"question {question!r} gives its answer {object!r} away"
     if answer is not None and not same_label(answer, object):
         return "wrong answer", f"question {question!r} is answered {answer!r}; the object is {object!r}"
@@ -120,9 +122,5 @@ def _foreign_fault(question: str, subject: str, object: str, answer: str | None)
 
 
 def same_label(one: str, other: str) -> bool:
-    """Whether two labels are the same, case and a trailing full stop aside."""
-    return _plain(one) == _plain(other)
-
-
-def _plain(text: str) -> str:
-    return text.strip().removesuffix(".").casefold()
+    """Whether two labels are the same name, a trailing full stop aside."""
+    return same_name(one.strip().removesuffix("."), other.strip().removesuffix("."))

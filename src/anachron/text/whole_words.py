@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from anachron.core.sameness import name_key
+
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 
 
@@ -24,6 +26,26 @@ def last_mention(text: str, name: str) -> int | None:
     mentions = [mention.start() for mention in re.finditer(f"(?={re.escape(name)})", text)]
     whole = [start for start in mentions if _is_whole(text, start, start + len(name))]
     return whole[-1] if whole else None
+
+
+def mention(text: str, name: str) -> tuple[int, int] | None:
+    """Where the last mention of a name as a whole word begins and ends: as it is written, else in another spelling of
+    it (`anachron.core.sameness`). A name in capitals (WHO) is not found in a word of small letters (who)."""
+    if (start := last_mention(text, name)) is not None:
+        return start, start + len(name)
+    key = name_key(name)
+    if not key or key not in name_key(text):
+        return None
+    for start in reversed(range(len(text))):
+        if not name_key(text[start]):  # white space or an invisible character, with which no mention begins
+            continue
+        for end in range(start + 1, len(text) + 1):
+            part = name_key(text[start:end])
+            if part == key and _is_whole(text, start, end) and not (name.isupper() and text[start:end].islower()):
+                return start, end
+            if not key.startswith(part[:-1]):  # the last letter may still be composed with what follows
+                break
+    return None
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

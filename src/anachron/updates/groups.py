@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from anachron.core.sameness import name_key
+
 UNKNOWN = "a triple is not understood"
 NO_CHANGE = "nothing became true or false"
 MERGED = "only items that were merged differ"
@@ -141,7 +143,7 @@ def without_duplicates(sieve: Sieve) -> None:
     Of obsolete ones only, one stays; of new ones, with or without static ones, a new one; of static ones only, one.
     Where an obsolete one shares its label with a new or a static one, nobody could tell what changed: the group goes.
     """
-    same = ["group", "object_label"]
+    same = [pl.col("group"), pl.col("object_label").map_elements(name_key, return_dtype=pl.String)]
     obsolete = (pl.col("label") == "obsolete").any().over(same)
     others = (pl.col("label") != "obsolete").any().over(same)
     sieve.drop_groups(CLASH, obsolete & others)

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from anachron.core.sameness import name_key
 from anachron.errors import ConfigError, DataError
 from anachron.io import read_json
 from anachron.text.agreement import in_phrase
@@ -60,13 +61,13 @@ class Language:
         known = given or label
         if given is not None or label in self.relations:
             return known if known in self.relations else None
-        wanted = SHORT_NAMES.get(label.casefold(), label.casefold())
+        wanted = SHORT_NAMES.get(name_key(label), name_key(label))
         english = relation_templates()
         return next(
             (
                 key
                 for key, worded in self.relations.items()
-                if wanted in {worded.label.casefold(), _english(key, english)}
+                if wanted in {name_key(worded.label), _english(key, english)}
             ),
             None,
         )
@@ -190,4 +191,4 @@ def _bundled(code: str) -> Mapping[str, Worded]:
 
 
 def _english(key: str, templates: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
-    return templates[key][0].casefold()
+    return name_key(templates[key][0])
