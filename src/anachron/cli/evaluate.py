@@ -10,6 +10,7 @@ from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.outputs import FILE, FOLDER
 from anachron.plots.words import counted
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def edit(
             "one; 'ROME dated' states the date, 'ROME METO' edits the old fact too, both with their dates."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="File for the edit: .safetensors.")],
+    out: Annotated[Path, typer.Option(help="File for the edit: .safetensors."), FILE],
     save_model: Annotated[
-        Path | None, typer.Option(help="Also write the edited model to a new Hugging Face folder.")
+        Path | None, typer.Option(help="Also write the edited model to a new Hugging Face folder."), FOLDER
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be made.")] = False,
     shown: Annotated[
@@ -224,7 +225,7 @@ def evaluate(
             " with their dates."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Run folder; further methods can be added to a finished one.")],
+    out: Annotated[Path, typer.Option(help="Run folder; further methods can be added to a finished one."), FOLDER],
     style: PrintStyle = "plain",
     measured: EvaluationOptions,
     selected: UpdatesOptions,

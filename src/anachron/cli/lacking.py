@@ -9,6 +9,7 @@ from anachron.cli.edit_options import StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions
 from anachron.cli.output import print_json, say, stdout
+from anachron.cli.outputs import FILE
 
 TOO_MANY = 1
 
@@ -24,10 +25,12 @@ def updates(
     out: Annotated[
         Path | None,
         typer.Option(help="File with a row per update and its probabilities: .csv, .parquet, .jsonl, .json."),
+        FILE,
     ] = None,
     lacking: Annotated[
         Path | None,
         typer.Option(help="File for the updates that it lacks, in their original format: .jsonl, to pass to edit."),
+        FILE,
     ] = None,
     max_lacking: Annotated[int | None, typer.Option(min=0, help="Fail if more updates than this are lacking.")] = (
         None
