@@ -141,7 +141,7 @@ def test_updates_that_cannot_be_asked_for(
     assert run(*command, "--updates", mixed, "--skip") == 0
     said = capsys.readouterr().err
     assert "warning: 1 of 3 updates are left out" in said and "making 2 updates" in said
-    assert run(*command, "--updates", write(tmp_path / "none.json", [bad]), "--skip") == 1
+    assert run(*command, "--updates", write(tmp_path / "none.json", [bad]), "--skip", "--overwrite") == 1
     assert "none of its 1 updates can be made" in capsys.readouterr().err
     out = tmp_path / "run"
     assert run("evaluate", "demo", "--updates", mixed, "--methods", "ROME", "--out", out, *ROME, *QUICK, "--json") == 0

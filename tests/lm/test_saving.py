@@ -86,7 +86,7 @@ def test_commands_take_a_file_and_the_folder_made_of_it(tmp_path: Path, capsys: 
     pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a in PAIRS))
     scored = []
     for model in (file, str(tmp_path / "plain")):
-        assert _code(["score", model, "--input", str(pairs), "--out", str(scores)], debug=True) == 0
+        assert _code(["score", model, "--input", str(pairs), "--out", str(scores), "--overwrite"], debug=True) == 0
         scored.append(pl.read_parquet(scores)["logp"].to_list())
         scores.unlink()
     assert scored[0] == scored[1] and len(scored[0]) == len(PAIRS)

@@ -87,14 +87,11 @@ def check(
     """
     from anachron.checks.facts import read_facts
     from anachron.checks.gate import Gate
-    from anachron.errors import ConfigError
     from anachron.lm.loading import check_dtype
     from anachron.pipelines.check import check_facts
     from anachron.probe.run import ProbeSettings, recorded_as_of
 
     demands = Gate(min_win_rate=gate.min_win_rate, max_stale=gate.max_stale, confidence=gate.confidence)
-    if gate.baseline is not None and gate.baseline.resolve() == out.resolve():
-        raise ConfigError(f"--baseline {gate.baseline} is the --out of this check; give that of an earlier one")
     answers = asking.needed(scorer.backend, texts, replicas)
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()

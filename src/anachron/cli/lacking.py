@@ -66,11 +66,10 @@ def updates(
     passed = max_lacking is None or counts["lacks"] <= max_lacking
     if json_:
         named = {"out": None if out is None else str(out), "lacking": None if lacking is None else str(lacking)}
-        not_compared = len(cases.cases) - found.height
-        print_json({**counts, "not_compared": not_compared, "passed": passed, **named, "updates": found.to_dicts()})
+        counts |= {"not_compared": len(cases.cases) - found.height}
+        print_json({**counts, "passed": passed, **named, "updates": found.to_dicts()})
     else:
-        shown = found.height - counts["has"]
-        if shown:
+        if shown := found.height - counts["has"]:
             stdout().print(lacking_table(found))
         if shown > PRINTED:
             say(f"{shown - PRINTED:,} more are not shown; --out writes them all")

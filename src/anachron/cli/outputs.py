@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
+from urllib.parse import urlsplit
 
 from typer.models import ArgumentInfo
 
@@ -96,7 +97,7 @@ def guarded(
     from anachron.stores import place
 
     inputs = _inputs(annotations, values)
-    paths = [(name, place(value)) for name, given in inputs.items() for value in given if value not in BUNDLED]
+    paths = [(name, place(value)) for name, given in inputs.items() for value in given if _is_path(value)]
     seen: dict[Any, str] = {_real(path): name for name, path in paths}
     for name, (mark, value) in outputs.items():
         out, option = place(value), _option(name, annotations)
@@ -104,7 +105,9 @@ def guarded(
         for written in (out, *_beside(mark, out)):
             if (found := seen.get(_real(written))) is not None:
                 what = f"{option} {out}" if written == out else f"{written}, which {option} {out} writes too,"
-                raise ConfigError(f"{what} is what {_option(found, annotations)} names; choose another")
+                raise ConfigError(
+                    f"{what} is the input itself, which {_option(found, annotations)} names; choose another"
+                )
         seen[_real(out)] = name
     with ExitStack() as stack:
         for name, (mark, value) in outputs.items():
@@ -138,6 +141,10 @@ def _inputs(annotations: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
         if named or any(_exists(text) for text in texts):
             found[name] = texts
     return found
+
+
+def _is_path(value: str) -> bool:
+    return value not in BUNDLED and ("://" not in value or value.startswith(("s3://", "gs://")))
 
 
 def _exists(text: str) -> bool:
@@ -211,10 +218,15 @@ class _Held:
         return self.out.with_name(f".{self.out.name}.making.{ending}")
 
     def _made_by(self) -> "Json":
-        """The command and its inputs; files by their way from the output, so that both may be moved together."""
+        """The command and its inputs; files by their way from the output, so that both may be moved together.
+
+        Of an address nothing is kept that may be a secret.
+        """
         return {"command": self.command, **{name: [self._named(v) for v in of] for name, of in self.inputs.items()}}
 
     def _named(self, value: str) -> str:
+        if "://" in value:
+            return urlsplit(value)._replace(netloc=urlsplit(value).netloc.rpartition("@")[2], query="").geturl()
         if value in BUNDLED or not isinstance(self.out, Path) or not _exists(value):
             return value
         try:
