@@ -19,7 +19,14 @@ _WAYS_OUT = {
     errno.EROFS: "that disk is read-only; choose another place for it",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
-_OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "out of memory", "not enough memory")
+_OUT_OF_MEMORY = (
+    "failed to map segment",
+    "bad_alloc",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "out of memory",
+    "not enough memory",
+)
 _OF_RUST = re.compile(r"\(os error (\d+)\)")  # how libraries written in Rust put an error of the system
 
 
