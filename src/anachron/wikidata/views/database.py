@@ -76,6 +76,6 @@ def scratch_folder(folder: Place) -> Iterator[Path]:
         folder.mkdir(parents=True)
         yield folder
     except OSError as error:
-        raise unwritable(folder, error) from error
+        raise BackendError(f"{unwritable(folder, error)}, and repeat the command") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
