@@ -20,7 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.errors import BackendError, ConfigError, DataError, first_line
+from anachron.errors import ConfigError, DataError, first_line, unwritable
 from anachron.stores import Place, StorePath, place, polars_options
 
 Json = dict[str, Any]
@@ -50,7 +50,7 @@ def atomic(path: Place | str) -> Iterator[Path]:
             try:
                 yield written_here
             except OSError as error:
-                raise _unwritable(Path(folder), error) from error
+                raise unwritable(folder, error) from error
             target.put(written_here)
         return
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
@@ -62,7 +62,7 @@ def atomic(path: Place | str) -> Iterator[Path]:
             os.fsync(written.fileno())
         temporary.replace(target)
     except OSError as error:
-        raise _unwritable(target, error) from error
+        raise unwritable(target, error) from error
     finally:
         remove_file(temporary)
 
@@ -98,13 +98,6 @@ def remove_file(path: Place) -> None:
         path.unlink(missing_ok=True)
     except OSError:  # its folder could not be made, or (Windows) another process has it open: it is that one's now
         return
-
-
-def _unwritable(path: Place, error: OSError) -> BackendError:
-    reason = error.strerror or str(error)
-    return BackendError(
-        f"cannot write {path}: {reason}; finished files are intact: free the disk, or choose another place for it"
-    )
 
 
 def write_bytes(path: Place | str, data: bytes) -> None:

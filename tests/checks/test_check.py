@@ -216,7 +216,7 @@ def test_a_run_is_its_own_equal_and_a_better_baseline_fails(run: Path, facts: Pa
     assert command(facts, out, "--baseline", run) == 0
     assert "W is 0.0 points" in capsys.readouterr().out
     assert command(facts, run, "--baseline", run) == 2
-    assert "--out of this check" in capsys.readouterr().err
+    assert "is the input itself, which --baseline names" in capsys.readouterr().err
 
 
 def scored(rows):

@@ -445,7 +445,11 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
         (["statements", "empty.jsonl", "--out", "s.csv"], 2, "row 1: question is empty"),
         (["statements", "unmarked.jsonl", "--out", "s.csv"], 2, "row 1: question 'who' must end with '?'"),
         (["statements", "twice.jsonl", "--out", "s.csv"], 2, "row 2: the same fact as row 1 (A, B)"),
-        (["statements", "questions.parquet", "--out", "questions.parquet"], 2, "holds the questions"),
+        (
+            ["statements", "questions.parquet", "--out", "questions.parquet"],
+            2,
+            "is the input itself, which QUESTIONS names",
+        ),
         (["facts", "snapshot", "--out", "snapshot/facts.parquet"], 2, "lies in the snapshot itself"),
     ],
 )

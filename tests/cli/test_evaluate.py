@@ -22,8 +22,10 @@ from anachron.edit.base import edited
 from anachron.edit.storage import load_edit
 from anachron.errors import ModelError
 from anachron.evaluate import stages as stages_module
+from anachron.evaluate.old_and_new import PREFERENCES
 from anachron.lm.loading import load_model
 from anachron.pipelines import editing
+from anachron.report.old_and_new import preferred, preferred_lines
 from anachron.run_folder import RunFolder
 from portability_rows import ripple
 
@@ -141,7 +143,7 @@ def test_updates_that_cannot_be_asked_for(
     assert run(*command, "--updates", mixed, "--skip") == 0
     said = capsys.readouterr().err
     assert "warning: 1 of 3 updates are left out" in said and "making 2 updates" in said
-    assert run(*command, "--updates", write(tmp_path / "none.json", [bad]), "--skip") == 2
+    assert run(*command, "--updates", write(tmp_path / "none.json", [bad]), "--skip", "--overwrite") == 2
     assert "none of its 1 updates can be made" in capsys.readouterr().err
     out = tmp_path / "run"
     assert run("evaluate", "demo", "--updates", mixed, "--methods", "ROME", "--out", out, *ROME, *QUICK, "--json") == 0
@@ -661,6 +663,55 @@ def test_an_edit_tells_of_its_objects_before_and_after(
     assert "rank before" in printed and all(request(row)[1].split()[0] in printed for row in rows)
     assert run(*command, *FT, "--shown", "0") == 0
     assert capsys.readouterr().out == ""
+
+
+def test_an_edit_says_how_many_updates_prefer_the_new_object(
+    rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Counted again by a plain loop over log-probabilities; two steps of FT turn some of three updates, or none."""
+    out = tmp_path / "ft.safetensors"
+    command = ["edit", "demo", "--updates", updates, "--method", "FT", *FT, "--out", out, "--shown", "0"]
+    assert run(*command, "--json") == 0
+    told = json.loads(capsys.readouterr().out)["preferred"]
+    lm, expected = load_model("demo"), []
+    with edited(lm, load_edit(out)):
+        for row in rows:
+            prompt, new = request(row)
+            old = next(o["label"] for o in row["objects"] if o["decision"] == "obsolete")
+            mean = [lm.log_probs([(prompt, o)])[0] / len(lm.encode([(prompt, o, None)])[0].targets) for o in (new, old)]
+            if mean[0] <= mean[1]:
+                expected.append((str(row["case_id"]), new, old))
+    assert [(row["case_id"], row["new"], row["old"]) for row in told.pop("others")] == expected
+    assert told == {
+        "compared": 3, "prefer_new": 3 - len(expected), "without_old": 0, "first_choice": 0, "without_new": 0,
+    }  # fmt: skip
+    assert run(*command) == 0
+    printed = capsys.readouterr().err
+    assert f"{3 - len(expected)} of 3 now prefer the new object\n" in printed
+    assert all(f"{new} behind {old}" in printed for _, new, old in expected) and ("not so:" in printed) == bool(
+        expected
+    )
+
+
+def test_updates_without_an_old_or_a_new_object_are_counted_apart():
+    columns = ("case_id", "subject", "prompt", "new", "old", "p_new", "p_old", "prefers")
+    made = [
+        ("1", "A", "a is", "x", "y", 0.5, 0.1, True), ("2", "B", "b is", "x", "", 0.5, None, True),
+        ("3", "C", "c is", "x", "", 0.5, None, False), ("4", "D", "d is", "", "y", None, 0.1, None),
+        *[(str(n), f"E{n}", "e is", "x", "y", 0.1, 0.5, False) for n in range(5, 12)],
+    ]  # fmt: skip
+    counts = preferred(pl.DataFrame(made, schema=PREFERENCES, orient="row"))
+    assert {name: value for name, value in counts.items() if name != "others"} == {
+        "compared": 8, "prefer_new": 1, "without_old": 2, "first_choice": 1, "without_new": 1,
+    }  # fmt: skip
+    assert [row["subject"] for row in counts["others"]] == ["C", *(f"E{n}" for n in range(5, 12))]
+    assert list(PREFERENCES) == [*columns]
+    assert preferred_lines(counts) == [
+        "1 of 8 now prefer the new object",
+        "1 of 2 without an old object now have the new one's first token as the model's first choice",
+        "1 without a new object are not compared",
+        "not so: C: x; E5: x behind y; E6: x behind y; E7: x behind y; E8: x behind y and 3 more",
+    ]
 
 
 def test_an_edit_that_leaves_no_room_for_its_prompts_is_kept(

@@ -1,6 +1,8 @@
 """Models written as plain Hugging Face folders."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from peft import LoraConfig
 
 import anachron
 from anachron.cli.main import _code
-from anachron.errors import ConfigError
+from anachron.errors import BackendError, ConfigError
 from anachron.lm.loading import load_model
 from gguf_models import Q8_0, make_gguf_lm, write_gguf
 from tiny import make_lm
@@ -60,9 +62,48 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: Any):
         raise OSError("No space left on device")
 
     monkeypatch.setattr(lm.tokenizer, "save_pretrained", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(BackendError, match="No space left on device; finished files are intact"):
         anachron.save_model(lm, tmp_path / "model")
     assert not any(tmp_path.iterdir())
+
+
+# Saves a model, and says so and waits before its folder gets its name
+SAVING = """
+import sys
+from pathlib import Path
+import anachron
+from anachron.lm import saving
+whole = saving.write_folder
+def slow(lm, folder):
+    whole(lm, folder)
+    print("written", flush=True)
+    sys.stdin.readline()
+saving.write_folder = slow
+anachron.save_model(anachron.load_model("demo-untrained"), sys.argv[1])
+"""
+
+
+@pytest.mark.full
+def test_two_processes_do_not_mix_their_models(tmp_path: Path):
+    """While one process writes a folder another is refused; killed, it leaves nothing that is taken for a model."""
+    folder = tmp_path / "model"
+    lm = load_model("demo")
+    for kill in (True, False):
+        other = subprocess.Popen(
+            [sys.executable, "-c", SAVING, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert other.stdin is not None and other.stdout is not None
+        assert other.stdout.readline() == "written\n"
+        with pytest.raises(ConfigError, match="is being written by another process; choose another folder"):
+            anachron.save_model(lm, folder)
+        if kill:
+            other.kill()
+            other.wait()
+            assert not folder.exists()
+        else:
+            other.communicate("\n", timeout=300)
+    assert load_model(str(folder)).fingerprint() == load_model("demo-untrained").fingerprint()
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_what_is_no_plain_model_is_refused(tmp_path: Path):
@@ -86,7 +127,7 @@ def test_commands_take_a_file_and_the_folder_made_of_it(tmp_path: Path, capsys: 
     pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a in PAIRS))
     scored = []
     for model in (file, str(tmp_path / "plain")):
-        assert _code(["score", model, "--input", str(pairs), "--out", str(scores)], debug=True) == 0
+        assert _code(["score", model, "--input", str(pairs), "--out", str(scores), "--overwrite"], debug=True) == 0
         scored.append(pl.read_parquet(scores)["logp"].to_list())
         scores.unlink()
     assert scored[0] == scored[1] and len(scored[0]) == len(PAIRS)

@@ -20,6 +20,7 @@ from anachron.cli.options import (
     split_commas,
 )
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.outputs import FILE, STATEMENTS
 from anachron.plots.words import counted
 from anachron.stores import Place, place
 
@@ -99,7 +100,7 @@ class SelectionOptions:
 
 def register(app: typer.Typer) -> None:
     builds.command()(grouped(facts))
-    builds.command()(statements)
+    builds.command()(grouped(statements))
     app.add_typer(
         builds,
         name="build",
@@ -111,7 +112,7 @@ def register(app: typer.Typer) -> None:
 def facts(
     *,
     snapshot: SnapshotArgument,
-    out: Annotated[Path, typer.Option(help="File for the facts: .parquet or .jsonl.")],
+    out: Annotated[Path, typer.Option(help="File for the facts: .parquet or .jsonl."), FILE],
     thresholds: SelectionOptions,
     spread: SpreadOptions,
     json_: JsonFlag = False,
@@ -147,7 +148,7 @@ def statements(
     questions: Annotated[
         Path, typer.Argument(help="Facts with questions, made by verbalize, or a file of your own facts.")
     ],
-    out: Annotated[Path, typer.Option(help="File for the statements: .parquet, .csv or .jsonl.")],
+    out: Annotated[Path, typer.Option(help="File for the statements: .parquet, .csv or .jsonl."), STATEMENTS],
     boundaries: ReadBoundaries = "released",
     seed: ContextSeed = 0,
     until: Annotated[

@@ -11,6 +11,7 @@ from anachron.cli.facts import tell_facts
 from anachron.cli.groups import grouped
 from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.outputs import FILE, FOLDER
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class GateOptions:
             min=0, max=1, help="Share (0 to 1) of the facts that can be asked which each demand must have judged."
         ),
     ] = 1.0
-    junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, for continuous integration.")] = None
+    junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, for continuous integration."), FILE] = None
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +65,9 @@ def check(
         Path,
         typer.Option(help="Facts with subject, relation, object, start, end: .csv, .tsv, .jsonl, .json, .parquet."),
     ],
-    out: Annotated[Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page.")],
+    out: Annotated[
+        Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page."), FOLDER
+    ],
     as_of: AsOf = None,
     limit: FactLimit = None,
     language: Language = None,

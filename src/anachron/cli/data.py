@@ -19,12 +19,13 @@ from anachron.cli.options import (
     Trust,
 )
 from anachron.cli.output import print_json, say, stdout
+from anachron.cli.outputs import FILE
 from anachron.core.contexts import Sampling
 
 
 def register(app: typer.Typer) -> None:
     app.command()(contexts)
-    app.command()(datasets)
+    app.command()(grouped(datasets))
     app.command()(grouped(audit))
 
 
@@ -60,7 +61,7 @@ def datasets(
     name: Annotated[
         str | None, typer.Argument(help="Data set to write out; if omitted, the bundled ones are listed.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write it to: .parquet, .csv or .jsonl.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write it to: .parquet, .csv or .jsonl."), FILE] = None,
     json_: JsonFlag = False,
 ) -> None:
     """List the bundled data sets, or write one out: statements in the published TimeStress columns, updates in those

@@ -5,18 +5,20 @@ from typing import Annotated
 
 import typer
 
+from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag
 from anachron.cli.output import on_screen, print_json, stdout
+from anachron.cli.outputs import FOLDER
 
 WORST = 5
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(demo)
+    app.command()(grouped(demo))
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the runs and tables.")] = Path("demo-run"),
+    out: Annotated[Path, typer.Option(help="Folder for the runs and tables."), FOLDER] = Path("demo-run"),
     full: Annotated[bool, typer.Option("--full", help="Use all facts of mini instead of a fixed sample.")] = False,
     json_: JsonFlag = False,
 ) -> None:

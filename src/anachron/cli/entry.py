@@ -4,8 +4,12 @@ import atexit
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+RESULTS = "standard output"
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -45,7 +49,8 @@ def open_streams() -> None:
     """Make stdout and stderr streams that take every text.
 
     A character that the terminal's encoding lacks is written as an escape, so that no work ends in an encoding error.
-    A stream that was closed before the start (``>&-``) takes what comes and drops it.
+    A stream that was closed before the start (``>&-``) takes what comes and drops it. An error of stdout carries its
+    name, `RESULTS`.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
@@ -53,6 +58,21 @@ def open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
         elif mode == "w" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    for name in ("write", "flush"):
+        setattr(sys.stdout, name, _named(getattr(sys.stdout, name)))
+
+
+def _named(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of stdout whose errors say that they are its own; those of a full disk could be any file's."""
+
+    def called(*given: Any) -> Any:
+        try:
+            return method(*given)
+        except OSError as error:
+            error.filename = RESULTS
+            raise
+
+    return called
 
 
 if __name__ == "__main__":

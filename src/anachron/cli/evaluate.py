@@ -10,10 +10,13 @@ from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.outputs import FILE, FOLDER
 from anachron.plots.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import polars as pl
 
     from anachron.pipelines.evaluation import EvaluatedUpdates
 
@@ -34,9 +37,9 @@ def edit(
             "one; 'ROME dated' states the date, 'ROME METO' edits the old fact too, both with their dates."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="File for the edit: .safetensors.")],
+    out: Annotated[Path, typer.Option(help="File for the edit: .safetensors."), FILE],
     save_model: Annotated[
-        Path | None, typer.Option(help="Also write the edited model to a new Hugging Face folder.")
+        Path | None, typer.Option(help="Also write the edited model to a new Hugging Face folder."), FOLDER
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be made.")] = False,
     shown: Annotated[
@@ -50,38 +53,50 @@ def edit(
 ) -> None:
     """Make updates in a model, all in one edit, and save the edit as a small file.
 
-    For each update, shows how likely the model finds the old and the new object before and after the edit.
+    Says how many updates now have the new object preferred to the old one, and names the others; for each, shows how
+    likely the model finds the old and the new object before and after the edit.
 
     Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
     """
     from anachron.edit.storage import describe, save_edit, save_edited_model
-    from anachron.pipelines.editing import edit_from_updates, prepare_methods, told_objects, update_requests
-    from anachron.report.old_and_new import before_and_after_table
+    from anachron.pipelines import editing
+    from anachron.report.old_and_new import preferred
 
     choice = needs.choose((method,))
     _check_outputs(choice.methods[0], out, save_model)
     cases = selected.load(updates)
     choice.check_scenarios(cases)
-    requests = update_requests(cases, choice.methods[0], skip=skip)
+    requests = editing.update_requests(cases, choice.methods[0], skip=skip)
     if left_out := len(requests.left_out):
         warn(f"{left_out} of {len(cases.cases)} updates are left out, for instance: {requests.left_out[0]}")
     lm = asked.load(model, loading)
-    (planned,) = prepare_methods(lm, choice, callbacks=on_screen())
+    (planned,) = editing.prepare_methods(lm, choice, callbacks=on_screen())
     if not json_:
         say(f"{planned.printed_name}: making {_updates(len(requests.asked))}; settings: {planned.source}")
-    made = edit_from_updates(lm, planned, requests)
+    made = editing.edit_from_updates(lm, planned, requests)
     save_edit(made, out)
     if save_model is not None:
         save_edited_model(lm, made, save_model)
-    objects = told_objects(lm, made, requests, shown, warn=warn)
+    counts = None if (found := editing.preferred_objects(lm, made, requests, warn=warn)) is None else preferred(found)
+    objects = editing.told_objects(lm, made, requests, shown, warn=warn)
     about = describe(made) | {"seconds": made.about["seconds"], "settings_from": planned.source, "edit": str(out)}
     if json_:
-        more = {"settings": made.about["settings"], "objects": objects.to_dicts()}
+        more = {"settings": made.about["settings"], "objects": objects.to_dicts(), "preferred": counts}
         print_json(about | {"skipped": left_out} | more)
         return
+    _print_edit(objects, counts, about, out, save_model)
+
+
+def _print_edit(
+    objects: "pl.DataFrame", counts: dict[str, Any] | None, about: dict[str, Any], out: Path, save_model: Path | None
+) -> None:
+    from anachron.report.old_and_new import before_and_after_table, preferred_lines
+
     if objects.height:
         stdout().print(before_and_after_table(objects))
-    say(f"made in {made.about['seconds']:.1f} s; it changes {_changed_modules(about)}")
+    for line in () if counts is None else preferred_lines(counts):
+        say(line)
+    say(f"made in {about['seconds']:.1f} s; it changes {_changed_modules(about)}")
     say(f"written to {out}" + (f"; edited model in {save_model}" if save_model else ""))
 
 
@@ -224,7 +239,7 @@ def evaluate(
             " with their dates."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Run folder; further methods can be added to a finished one.")],
+    out: Annotated[Path, typer.Option(help="Run folder; further methods can be added to a finished one."), FOLDER],
     style: PrintStyle = "plain",
     measured: EvaluationOptions,
     selected: UpdatesOptions,

@@ -9,6 +9,7 @@ import typer
 from anachron.cli.groups import grouped
 from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag, Language
 from anachron.cli.output import print_json, say
+from anachron.cli.outputs import FILE, FOLDER
 from anachron.plots.words import counted
 
 exports = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -30,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def lm_eval(
     *,
     dataset: DatasetArgument,
-    out: Annotated[Path, typer.Option(help="Folder for the task.")],
+    out: Annotated[Path, typer.Option(help="Folder for the task."), FOLDER],
     task: Annotated[
         str | None, typer.Option(help="Name of the task. Default: anachron_ and the data set's name.")
     ] = None,
@@ -56,7 +57,7 @@ def lm_eval(
 def inspect(
     *,
     dataset: DatasetArgument,
-    out: Annotated[Path, typer.Option(help="Folder for the package.")],
+    out: Annotated[Path, typer.Option(help="Folder for the package."), FOLDER],
     name: Annotated[
         str | None, typer.Option(help="Name of the package. Default: anachron_ and the data set's name.")
     ] = None,
@@ -84,7 +85,7 @@ def inspect(
 def hub(
     *,
     dataset: DatasetArgument,
-    out: Annotated[Path, typer.Option(help="Folder for the data set and its card.")],
+    out: Annotated[Path, typer.Option(help="Folder for the data set and its card."), FOLDER],
     licence: Annotated[
         str | None,
         typer.Option(
@@ -145,7 +146,7 @@ def hub(
 def counterfact(
     *,
     dataset: DatasetArgument,
-    out: Annotated[Path, typer.Option(help="File for the cases: .json.")],
+    out: Annotated[Path, typer.Option(help="File for the cases: .json."), FILE],
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:

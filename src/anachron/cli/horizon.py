@@ -10,6 +10,7 @@ from anachron.cli.asking import AnswerOptions, horizon_asked, say_cost
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.outputs import RUN
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions, run_folders
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def horizon(
         typer.Argument(help="Hub names, folders, GGUF files, or demo; or run folders of earlier horizons."),
     ],
     out: Annotated[
-        Path, typer.Option(help="Run folder; with several models, a folder with a run folder for each.")
+        Path, typer.Option(help="Run folder; with several models, a folder with a run folder for each."), RUN
     ] = Path("horizon-run"),
     asked: ChangeOptions,
     texts: TextOptions,

@@ -8,6 +8,7 @@ import typer
 from anachron.cli.groups import grouped
 from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.outputs import FOLDER
 from anachron.plots.words import counted
 
 
@@ -22,7 +23,9 @@ def judge(
     ],
     llm: Annotated[str, typer.Option("--llm", help="Model that judges, under the name its server uses.")],
     base_url: LlmBaseUrl = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the verdicts. Default: judge in the run folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the verdicts. Default: judge in the run folder."), FOLDER
+    ] = None,
     asking: LlmOptions,
     cache: AnswerFolder = None,
     json_: JsonFlag = False,

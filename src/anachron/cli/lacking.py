@@ -9,6 +9,7 @@ from anachron.cli.edit_options import StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions
 from anachron.cli.output import print_json, say, stdout
+from anachron.cli.outputs import FILE
 
 TOO_MANY = 1
 
@@ -24,10 +25,12 @@ def updates(
     out: Annotated[
         Path | None,
         typer.Option(help="File with a row per update and its probabilities: .csv, .parquet, .jsonl, .json."),
+        FILE,
     ] = None,
     lacking: Annotated[
         Path | None,
         typer.Option(help="File for the updates that it lacks, in their original format: .jsonl, to pass to edit."),
+        FILE,
     ] = None,
     max_lacking: Annotated[int | None, typer.Option(min=0, help="Fail if more updates than this are lacking.")] = (
         None
@@ -63,11 +66,10 @@ def updates(
     passed = max_lacking is None or counts["lacks"] <= max_lacking
     if json_:
         named = {"out": None if out is None else str(out), "lacking": None if lacking is None else str(lacking)}
-        not_compared = len(cases.cases) - found.height
-        print_json({**counts, "not_compared": not_compared, "passed": passed, **named, "updates": found.to_dicts()})
+        counts |= {"not_compared": len(cases.cases) - found.height}
+        print_json({**counts, "passed": passed, **named, "updates": found.to_dicts()})
     else:
-        shown = found.height - counts["has"]
-        if shown:
+        if shown := found.height - counts["has"]:
             stdout().print(lacking_table(found))
         if shown > PRINTED:
             say(f"{shown - PRINTED:,} more are not shown; --out writes them all")

@@ -38,8 +38,9 @@ from anachron.cli import (
     wikidata_explain,
     wikidata_fetch,
 )
+from anachron.cli.entry import RESULTS
 from anachron.cli.output import visible
-from anachron.errors import AnachronError, BackendError, ConfigError
+from anachron.errors import AnachronError, BackendError, ConfigError, of_machine
 
 INTERRUPTED = 130
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
@@ -142,7 +143,7 @@ def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int
     except OSError as error:  # a reader that has gone, as head does, is no news; a full disk is
         _drop_stdout()
         if code == 0 and not isinstance(error, BrokenPipeError):
-            _say(f"error: the output is lost: {error.strerror or error}; send stdout somewhere else")
+            _say(_lost(error))
         return code or 1
     return code
 
@@ -165,8 +166,18 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
         if debug:
             raise
         reason = " ".join(str(error).split())
-        _say(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)")
+        if isinstance(error, OSError) and error.filename == RESULTS:
+            _drop_stdout()
+            _say(_lost(error))
+        elif (known := of_machine(error)) is not None:
+            _say(f"error: {' '.join(known.split())}")
+        else:
+            _say(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)")
         return 2 if argv[:1] == ["check"] else 1
+
+
+def _lost(error: OSError) -> str:
+    return f"error: the output is lost: {error.strerror or error}; send stdout somewhere else"
 
 
 def _of_usage(error: Any) -> str:

@@ -10,6 +10,7 @@ import typer
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, PrintStyle, Sources, StudyOptions
 from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.outputs import FOLDER
 from anachron.plots.words import counted
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def metrics(
     *,
     scores: Sources,
-    out: Annotated[Path, typer.Option(help="Folder for the tables.")],
+    out: Annotated[Path, typer.Option(help="Folder for the tables."), FOLDER],
     style: PrintStyle = "plain",
     study: StudyOptions,
     json_: JsonFlag = False,
@@ -57,7 +58,7 @@ def metrics(
 def report(
     *,
     scores: Sources,
-    out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the figures.")],
+    out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the figures."), FOLDER],
     style: PrintStyle = "plain",
     study: StudyOptions,
     json_: JsonFlag = False,

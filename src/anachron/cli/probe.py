@@ -25,6 +25,7 @@ from anachron.cli.options import (
     TemplateOption,
 )
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.outputs import FILE, RUN
 from anachron.plots.words import counted
 
 if TYPE_CHECKING:
@@ -165,7 +166,9 @@ def score(
     input: Annotated[
         Path, typer.Option(help="Pairs with prompt, answer and optionally separator: .jsonl, .json, .csv, .parquet.")
     ],
-    out: Annotated[Path, typer.Option(help="Table of row, prompt, answer, logp, n_tokens: .parquet, .csv or .jsonl.")],
+    out: Annotated[
+        Path, typer.Option(help="Table of row, prompt, answer, logp, n_tokens: .parquet, .csv or .jsonl."), FILE
+    ],
     texts: TextOptions,
     scorer: ScorerOptions,
     loading: ModelOptions,
@@ -201,7 +204,7 @@ def probe(
         list[str], typer.Argument(help="Hub names, folders, or demo; separate several with spaces or commas.")
     ],
     dataset: Annotated[str, typer.Option(help="Dated statements: a file, a hub name or a bundled name.")],
-    out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")],
+    out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders."), RUN],
     texts: TextOptions,
     scorer: ScorerOptions,
     replicas: ReplicaOptions,

@@ -8,6 +8,7 @@ import typer
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, TemplateOption
 from anachron.cli.output import print_json, say
+from anachron.cli.outputs import FOLDER
 
 
 def register(app: typer.Typer) -> None:
@@ -17,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def save(
     *,
     model: ModelArgument,
-    folder: Annotated[Path, typer.Argument(help="New folder for the model.")],
+    folder: Annotated[Path, typer.Argument(help="New folder for the model."), FOLDER],
     chat_template: TemplateOption = None,
     loading: ModelOptions,
     json_: JsonFlag = False,

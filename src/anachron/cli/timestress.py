@@ -28,6 +28,7 @@ from anachron.cli.options import (
     Templates,
 )
 from anachron.cli.output import on_screen, say
+from anachron.cli.outputs import FOLDER
 from anachron.cli.verbalize import chosen_writer, print_questions
 from anachron.cli.wikidata import MostBad, needing_extra, print_ingest
 from anachron.cli.wikidata_fetch import print_popularity
@@ -43,7 +44,9 @@ def timestress(
     dump: DumpArgument,
     pageviews: Annotated[list[Path], typer.Argument(help="Page-view files, one per month or per day.")],
     date: DumpDate,
-    out: Annotated[Path, typer.Option(help="Folder for the snapshot, the facts, the questions and the data set.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the snapshot, the facts, the questions and the data set."), FOLDER
+    ],
     wiki: Annotated[str, typer.Option(help="Only items with a title in this wiki become subjects.")] = "enwiki",
     language: Annotated[str, typer.Option(help="Language of labels and descriptions.")] = "en",
     most_bad: MostBad = 0.1,

@@ -17,6 +17,7 @@ from anachron.cli.options import (
     layer_numbers,
 )
 from anachron.cli.output import on_screen, print_json, say
+from anachron.cli.outputs import KEPT
 from anachron.edit.mend_settings import MendSettings
 from anachron.errors import ConfigError
 
@@ -96,7 +97,7 @@ def train_mend(
     *,
     model: ModelArgument,
     updates: Annotated[str, typer.Option(help="Updates to learn from: a file, a hub name or mini-updates.")],
-    out: Annotated[Path, typer.Option(help="File for the network (safetensors).")],
+    out: Annotated[Path, typer.Option(help="File for the network (safetensors)."), KEPT],
     layers: Annotated[
         str | None, typer.Option(help="Blocks to edit, counted from 0: 3 or 1,2,3 or 3-8. Default: the last three.")
     ] = None,

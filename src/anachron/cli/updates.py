@@ -18,6 +18,7 @@ from anachron.cli.options import (
     split_commas,
 )
 from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
+from anachron.cli.outputs import FILE, UPDATES
 from anachron.plots.words import counted
 from anachron.stores import place
 
@@ -45,7 +46,7 @@ ClozeFile = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(label)
+    app.command()(grouped(label))
 
 
 def register_builds(builds: typer.Typer) -> None:
@@ -57,7 +58,7 @@ def updates(
     *,
     old: OldSnapshot,
     new: NewSnapshot,
-    out: Annotated[Path, typer.Option(help="File for the updates: .parquet or .jsonl.")],
+    out: Annotated[Path, typer.Option(help="File for the updates: .parquet or .jsonl."), UPDATES],
     unchanged_groups: UnchangedGroups = "skip",
     redirects: Redirects = None,
     cloze: ClozeFile = None,
@@ -143,7 +144,7 @@ def update_settings(unchanged_groups: str, **more: Any) -> "Settings":
 def cloze(
     *,
     snapshot: SnapshotArgument,
-    out: Annotated[Path, typer.Option(help="File for the templates: .json, to pass to build updates --cloze.")],
+    out: Annotated[Path, typer.Option(help="File for the templates: .json, to pass to build updates --cloze."), FILE],
     llm: Annotated[str, typer.Option("--llm", help="Model that writes the sentences, under the name its server uses.")],
     base_url: LlmBaseUrl = None,
     relations: Annotated[
@@ -186,7 +187,9 @@ def label(
     input: Annotated[Path, typer.Option("--input", help="Groups of triples, one JSON object per line.")],
     old_date: Annotated[str, typer.Option(help="Date of the old snapshot.")],
     new_date: Annotated[str, typer.Option(help="Date of the new snapshot.")],
-    out: Annotated[Path | None, typer.Option(help="File for the labels: .jsonl. Default: standard output.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for the labels: .jsonl. Default: standard output."), FILE
+    ] = None,
 ) -> None:
     """Label each triple of given (subject, relation) groups and name the rule applied, before any group is dropped.
 

@@ -19,6 +19,7 @@ from anachron.cli.options import (
     given,
 )
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.outputs import FILE, QUESTIONS
 from anachron.stores import Place, place
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def verbalize(
     facts: Annotated[
         Path, typer.Argument(help="Table of facts; with --judged, or to draw another sample, a table of questions.")
     ],
-    out: Annotated[Path | None, typer.Option(help="File for the questions: .parquet or .jsonl.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the questions: .parquet or .jsonl."), QUESTIONS] = None,
     llm: LlmName = None,
     base_url: LlmBaseUrl = None,
     templates: Templates = False,
@@ -46,7 +47,7 @@ def verbalize(
     style: Annotated[str | None, typer.Option(help="Wording of dates. Default: that of the language.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Draw this many questions for a person to judge.")] = None,
     sample_out: Annotated[
-        Path | None, typer.Option(help="File for the sample: .csv, with an empty column good to fill in.")
+        Path | None, typer.Option(help="File for the sample: .csv, with an empty column good to fill in."), FILE
     ] = None,
     judged: Annotated[
         Path | None, typer.Option(help="A sample filled in with yes and no: print the share of good questions.")

@@ -10,6 +10,7 @@ import typer
 from anachron.cli.groups import grouped
 from anachron.cli.options import DumpArgument, DumpDate, JsonFlag, SnapshotArgument, SpreadOptions
 from anachron.cli.output import on_screen, print_json, say
+from anachron.cli.outputs import FILE, RUN
 from anachron.stores import Place, place
 
 MostBad = Annotated[
@@ -25,7 +26,7 @@ MostBad = Annotated[
 def register(app: typer.Typer) -> None:
     app.command()(grouped(ingest))
     app.command()(grouped(rebucket))
-    app.command()(redirects)
+    app.command()(grouped(redirects))
 
 
 @contextmanager
@@ -45,7 +46,7 @@ def ingest(
     *,
     dump: DumpArgument,
     date: DumpDate,
-    out: Annotated[Path, typer.Option(help="Folder for the snapshot, on this machine or on a store.")],
+    out: Annotated[Path, typer.Option(help="Folder for the snapshot, on this machine or on a store."), RUN],
     wiki: Annotated[
         str, typer.Option(help="Only items with a title in this wiki become subjects; all takes every item.")
     ] = "enwiki",
@@ -107,7 +108,7 @@ def rebucket(
     *,
     snapshot: SnapshotArgument,
     buckets: Annotated[int, typer.Option(help="Number of files per table: a multiple of the current number.")],
-    out: Annotated[Path, typer.Option(help="Folder for the snapshot with these buckets.")],
+    out: Annotated[Path, typer.Option(help="Folder for the snapshot with these buckets."), RUN],
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -130,7 +131,7 @@ def redirects(
     page: Annotated[
         Path, typer.Argument(help="Dump of the table page, of the same date: wikidatawiki-DATE-page.sql.gz.")
     ],
-    out: Annotated[Path, typer.Option(help="File for the list: .csv, to pass to build updates --redirects.")],
+    out: Annotated[Path, typer.Option(help="File for the list: .csv, to pass to build updates --redirects."), FILE],
 ) -> None:
     """List the items that were merged into others, from the two SQL dumps that wikidata download --redirects fetches.
 

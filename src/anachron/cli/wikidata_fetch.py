@@ -8,6 +8,7 @@ import typer
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, SpreadOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.outputs import RUN
 
 if TYPE_CHECKING:
     from anachron.wikidata.fetching.dumps import Downloads
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(download)
+    app.command()(grouped(download))
     app.command()(grouped(pageviews))
 
 
 def download(
     date: Annotated[str, typer.Option(help="Fetch the dump nearest to this day: YYYY-MM-DD.")],
-    out: Annotated[Path, typer.Option(help="Folder for the files.")],
+    out: Annotated[Path, typer.Option(help="Folder for the files."), RUN],
     pageviews: Annotated[
         bool, typer.Option("--pageviews", help="Also fetch the page views of the months before.")
     ] = False,

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from anachron.errors import BackendError, DataError
+from anachron.errors import DataError, unwritable
 from anachron.io import Json, atomic
 from anachron.jobs import ELSEWHERE, refuse_others
 from anachron.lm.weights import hash_into
@@ -36,7 +36,7 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor], manifest: Json) 
         try:
             save_file(tensors, temporary, {_KEY: text})
         except SafetensorError as error:
-            raise BackendError(f"cannot write {path}: {error}; free the disk or choose another folder") from error
+            raise unwritable(path, error) from error
         temporary.chmod(mode)
 
 

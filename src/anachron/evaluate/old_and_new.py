@@ -31,6 +31,10 @@ COMPARED = {
     "new": pl.String, "p_old": pl.Float64, "p_new": pl.Float64, "rank_old": pl.Int64, "rank_new": pl.Int64,
     "prompts": pl.Int64, "old_likelier": pl.Int64, "new_likelier": pl.Int64, "state": pl.String,
 }  # fmt: skip
+PREFERENCES = {
+    "case_id": pl.String, "subject": pl.String, "prompt": pl.String, "new": pl.String, "old": pl.String,
+    "p_new": pl.Float64, "p_old": pl.Float64, "prefers": pl.Boolean,
+}  # fmt: skip
 
 
 def score_objects(
@@ -74,6 +78,28 @@ def before_and_after(lm: LanguageModel, edit: Edit, cases: Sequence[EditCase]) -
     return before.select(
         pl.exclude("p", "rank"), before="p", after=after["p"], rank_before="rank", rank_after=after["rank"]
     )
+
+
+def preferences(lm: LanguageModel, edit: Edit, cases: Sequence[EditCase]) -> pl.DataFrame:
+    """One row (`PREFERENCES`) an update: whether the model with an edit prefers the new object after its prompt.
+
+    prefers: with old objects, whether every new one is likelier than each of them, by the probabilities that an
+    evaluation compares; without any, whether the first token of a new one is the model's first choice; null where the
+    update names no new object. p_new, p_old: the lowest of the new objects' and the highest of the old ones'. Raises as
+    `score_objects`.
+    """
+    with edited(lm, edit, check=False):
+        scored = score_objects(lm, cases, paraphrases=False).iter_rows(named=True)
+    rows = []
+    for case in cases:
+        of_update = [next(scored) for kind, *_ in _asked(case) if kind == "update"]
+        new, old = ([row for row in of_update if row["role"] == role] for role in ROLES)
+        p_new, p_old = min((row["p"] for row in new), default=None), max((row["p"] for row in old), default=None)
+        first_choice = any(row["rank"] == 1 for row in new)
+        prefers = None if p_new is None else first_choice if p_old is None else p_new > p_old
+        objects = [", ".join(row["object"] for row in of_role) for of_role in (new, old)]
+        rows.append((case.case_id, case.subject, case.prompt, *objects, p_new, p_old, prefers))
+    return pl.DataFrame(rows, schema=PREFERENCES, orient="row")
 
 
 def compare_objects(lm: LanguageModel, cases: Sequence[EditCase], *, batch_tokens: int | None = None) -> pl.DataFrame:

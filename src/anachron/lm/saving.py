@@ -1,11 +1,18 @@
 """Models as plain Hugging Face folders, from whatever they were loaded from."""
 
+import glob
+import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from anachron.errors import ConfigError
+import filelock
+from safetensors import SafetensorError
+
+from anachron.errors import ConfigError, unwritable
+from anachron.lm.bars import no_bars_in_logs
 from anachron.lm.model import LanguageModel
 from anachron.lm.weights import is_quantised
 
@@ -14,8 +21,8 @@ def save_model(lm: LanguageModel, folder: Path | str) -> None:
     """Write a model as a Hugging Face folder, whole or not at all: configuration, weights (safetensors, in the dtype
     that they are in), settings for generation, tokenizer and chat template.
 
-    Raises `ConfigError` for a folder that is there already, and for a model whose weights are quantised or that
-    consists of an adapter and what it changes: neither is one plain model.
+    Raises `ConfigError` for a folder that is there already or that another process writes, and for a model whose
+    weights are quantised or that consists of an adapter and what it changes: neither is one plain model.
     """
     if is_quantised(lm.model):
         raise ConfigError(
@@ -29,6 +36,7 @@ def save_model(lm: LanguageModel, folder: Path | str) -> None:
         write_folder(lm, temporary)
 
 
+@no_bars_in_logs()
 def write_folder(lm: LanguageModel, folder: Path) -> None:
     """Put a model and its tokenizer into a folder."""
     lm.model.save_pretrained(folder)
@@ -37,17 +45,32 @@ def write_folder(lm: LanguageModel, folder: Path) -> None:
 
 @contextmanager
 def new_folder(folder: Path | str, what: str) -> Iterator[Path]:
-    """A hidden folder that gets its name once the block has filled it. Raises `ConfigError` where one is there.
+    """A hidden folder that gets its name once the block has filled it, by one process at a time.
 
-    what: that the folder is for, in the error.
+    what: that the folder is for, in the error. Raises `ConfigError` where one is there or another process makes it, and
+    `BackendError` where it cannot be written; nothing of it stays then.
     """
     target = Path(folder)
-    if target.exists():
-        raise ConfigError(f"{target} already exists; choose another folder for {what}")
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    lock = filelock.FileLock(target.with_name(f".{target.name}.lock"))
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except filelock.Timeout as error:
+        raise ConfigError(f"{target} is being written by another process; choose another folder for {what}") from error
+    except OSError as error:
+        raise unwritable(target, error) from error
+    try:
+        if os.path.lexists(target):
+            raise ConfigError(f"{target} already exists; choose another folder for {what}")
+        for left in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):  # of writers that were killed
+            shutil.rmtree(left, ignore_errors=True)
+        temporary.mkdir()
         yield temporary
-        temporary.replace(target)
+        temporary.rename(target)
+    except (OSError, SafetensorError) as error:
+        raise unwritable(target, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        Path(lock.lock_file).unlink(missing_ok=True)  # while it is held, as anachron.jobs.locked does
+        lock.release()

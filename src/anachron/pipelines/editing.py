@@ -20,7 +20,7 @@ from anachron.edit.plan import Planned, parse_method, plan
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.evaluate.asking import askable
-from anachron.evaluate.old_and_new import BESIDE, before_and_after
+from anachron.evaluate.old_and_new import BESIDE, before_and_after, preferences
 from anachron.jobs import Callbacks
 from anachron.lm.loading import DEMO
 from anachron.lm.model import LanguageModel
@@ -177,3 +177,17 @@ def told_objects(
     except (DataError, ModelError) as error:
         warn(f"the edit was made, but its objects cannot be compared: {error}")
         return pl.DataFrame(schema=BESIDE)
+
+
+def preferred_objects(
+    lm: LanguageModel, edit: Edit, updates: UpdateRequests, *, warn: Callable[[str], None]
+) -> pl.DataFrame | None:
+    """Whether a model with an edit prefers the new object of each update, as `anachron.evaluate.old_and_new` says.
+
+    None, and a warning with the reason, where a text of them cannot be scored, as in `told_objects`.
+    """
+    try:
+        return preferences(lm, edit, [case for case, _ in updates.asked])
+    except (DataError, ModelError) as error:
+        warn(f"the edit was made, but it is not known how many updates it made: {error}")
+        return None

@@ -1,12 +1,14 @@
 """The old and the new objects of updates on the terminal: before and after an edit, and which updates a model lacks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 from rich.markup import escape
 from rich.table import Table
 
 STATES = ("lacks", "partly", "has")  # of an update, see `anachron.evaluate.old_and_new.compare_objects`
+FEW = 5  # updates that are named in a line
 PRINTED = 50  # updates; files hold all
 ABOUT = (
     "%: geometric mean of the probabilities of the object's tokens, which is what evaluate compares. "
@@ -29,6 +31,43 @@ def before_and_after_table(objects: pl.DataFrame) -> Table:
         )  # fmt: skip
         last = row["case_id"]
     return table
+
+
+def preferred(updates: pl.DataFrame) -> dict[str, Any]:
+    """Counts of `anachron.evaluate.old_and_new.preferences`, and every update whose new object is not preferred.
+
+    compared: updates with a new and an old object, of which ``prefer_new`` so many. without_old: those without an old
+    one, of which ``first_choice`` so many begin with the new one. without_new: those without a new one.
+    """
+    new, old = pl.col("p_new").is_not_null(), pl.col("p_old").is_not_null()
+    both, only_new = updates.filter(new & old), updates.filter(new & ~old)
+    columns = ("case_id", "subject", "prompt", "new", "old", "p_new", "p_old")
+    return {
+        "compared": both.height, "prefer_new": int(both["prefers"].sum()), "without_old": only_new.height,
+        "first_choice": int(only_new["prefers"].sum()), "without_new": updates.filter(~new).height,
+        "others": updates.filter(~pl.col("prefers")).select(columns).to_dicts(),
+    }  # fmt: skip
+
+
+def preferred_lines(counts: Mapping[str, Any]) -> list[str]:
+    """What `preferred` counted, in words."""
+    lines = []
+    if counts["compared"]:
+        lines.append(f"{counts['prefer_new']:,} of {counts['compared']:,} now prefer the new object")
+    if counts["without_old"]:
+        lines.append(
+            f"{counts['first_choice']:,} of {counts['without_old']:,} without an old object now have the new one's "
+            "first token as the model's first choice"
+        )
+    if counts["without_new"]:
+        lines.append(f"{counts['without_new']:,} without a new object are not compared")
+    if others := counts["others"]:
+        named = [
+            f"{row['subject']}: {row['new']}" + (f" behind {row['old']}" if row["old"] else "") for row in others[:FEW]
+        ]
+        more = f" and {len(others) - FEW:,} more" if len(others) > FEW else ""
+        lines.append(f"not so: {'; '.join(named)}{more}")
+    return lines
 
 
 def lacking_table(updates: pl.DataFrame) -> Table:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from anachron.errors import AnachronError, BackendError, ConfigError, DataError
+from anachron.errors import AnachronError, BackendError, ConfigError, DataError, way_out
 from anachron.io import Json, read_json, versions, write_json
 from anachron.jobs import locked
 from anachron.servers import retry_after
@@ -96,8 +96,8 @@ def _fetch(web: "httpx2.Client", source: Source, folder: Path, manners: Manners,
         _state_file(target).unlink(missing_ok=True)
     except OSError as error:
         raise BackendError(
-            f"cannot write {target}: {error.strerror or error}; what was fetched is kept: free the disk, then run the "
-            "same command again"
+            f"cannot write {target}: {error.strerror or error}; what was fetched is kept: {way_out(error)}, then run "
+            "the same command again"
         ) from error
     _write_manifest(source, target, size, digests)
     return Fetched(source, target, "fetched", size, received)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
-from anachron.errors import BackendError, DataError
+from anachron.errors import BackendError, DataError, unwritable
 from anachron.io import atomic
 from anachron.stores import Place, map_places, parts_of
 
@@ -120,10 +120,8 @@ def gathered(paths: list[Place], parts: range, total: int, work: Place) -> Itera
                 try:
                     file.write(data)
                 except OSError as error:
-                    raise BackendError(
-                        f"cannot write a temporary file in {folder or tempfile.gettempdir()}: "
-                        f"{error.strerror or error}; finished files are intact: free the disk and repeat the command"
-                    ) from error
+                    lost = unwritable(f"a temporary file in {folder or tempfile.gettempdir()}", error)
+                    raise BackendError(f"{lost}, and repeat the command") from error
         yield Gathered(paths, parts.start, begins, file)
 
 

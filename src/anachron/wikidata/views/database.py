@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anachron.errors import BackendError, ConfigError, DataError, first_line, how_to_install
+from anachron.errors import BackendError, ConfigError, DataError, first_line, how_to_install, unwritable
 from anachron.stores import Place, StorePath
 
 if TYPE_CHECKING:
@@ -76,8 +76,6 @@ def scratch_folder(folder: Place) -> Iterator[Path]:
         folder.mkdir(parents=True)
         yield folder
     except OSError as error:
-        raise BackendError(
-            f"cannot write to {folder}: {error.strerror or error}; free the disk, then repeat"
-        ) from error
+        raise BackendError(f"{unwritable(folder, error)}, and repeat the command") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
