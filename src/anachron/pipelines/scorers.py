@@ -11,7 +11,7 @@ from anachron.io import read_text
 from anachron.lm.loading import load_model, load_tokenizer
 from anachron.lm.numerics import deterministic
 from anachron.lm.scorer import Scorer
-from anachron.servers import check_address, key_for, open_to_all
+from anachron.servers import check_address, check_variable, key_for, open_to_all, public_url, variable_shown
 
 BACKENDS = ("transformers", "openai", "llama.cpp")
 CONCURRENCY = 8
@@ -45,9 +45,13 @@ class Backend:
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise ConfigError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
+        if self.api_key_env is not None:
+            check_variable(self.api_key_env)
         for_servers = {
-            "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency
-        }  # fmt: skip
+            "--base-url": None if self.base_url is None else public_url(self.base_url),
+            "--api-key-env": None if self.api_key_env is None else variable_shown(self.api_key_env),
+            "--concurrency": self.concurrency,
+        }
         for_models = {
             "--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus_per_replica or None,
             "--deterministic": self.deterministic or None,
