@@ -59,7 +59,8 @@ def check_address(url: str) -> None:
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not parts.fragment
-    except ValueError:  # a port that is no number, half an IPv6 address
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a port that is no number, half an IPv6 address, a part of a name that is too long or empty
         good = False
     if not good:
         raise ConfigError(f"server address {public_url(url)!r}: write it as http://host:port/v1")

@@ -44,7 +44,8 @@ class Purse:
     of_kind: dict[Kind, Cost] = field(default_factory=dict)  # what answers cost in this run
     ratio: float = 1.0  # tokens read of a prompt by the server's count, at most, over ours
     beyond: float = 0.0  # and at most more than ours
-    longest: float = 0.0  # tokens of an answer
+    longest: float = 0.0  # tokens of an answer, of those that came and by its limit
+    lost: int = 0  # requests whose end is unknown: each is counted as the longest answer
     alone: bool = False  # whether the server does not keep to what it is told
     limited: bool = False  # whether answers have a limit of tokens
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -56,7 +57,8 @@ class Purse:
     def take(self, prompt: str, max_tokens: int | None) -> bool:
         kind = self.kinds.get(prompt, "open")
         with self.lock:
-            most, self.limited = self._most(kind, prompt, max_tokens), max_tokens is not None
+            self.limited, self.longest = max_tokens is not None, max(self.longest, max_tokens or 0)
+            most = self._most(kind, prompt)
             if not self._allows(kind, prompt, bounded=max_tokens is not None):
                 return False
             self.open[prompt] = most
@@ -74,6 +76,7 @@ class Purse:
                 self.answered.add(named(prompt))
             else:
                 cost = {"nothing": Cost(), "refused": Cost(1), "unknown": most}[came]
+                self.lost += came == "unknown"
             self._count(prompt, cost, answered=isinstance(came, Answer))
 
     def kept(self, prompt: str, answer: Answer) -> None:
@@ -97,18 +100,23 @@ class Purse:
     def enter(self, entry: Mapping[str, Any]) -> None:
         """Take over an entry of an earlier run, in its order."""
         if "sent" in entry:
+            self.spent += self.open.get(entry["sent"], Cost())  # of a run that was killed while it was under way
             self.open[entry["sent"]] = Cost(1, float(entry["read"]), float(entry["written"]))
         elif "came" in entry:
             self.open.pop(entry["came"], None)
             self.spent += Cost(int(entry["calls"]), float(entry["read"]), float(entry["written"]))
             if entry["answered"]:
                 self.answered.add(entry["came"])
+                self.longest = max(self.longest, float(entry["written"]))
+            elif entry["calls"] and entry["written"]:
+                self.lost += 1
         else:
             self.failures[entry["failed"]] = NoAnswer(entry["reason"], entry["detail"])
 
     def close_earlier(self) -> None:
-        """Requests of earlier runs that were killed while these were under way count as the most that they may cost."""
+        """Count what was under way when the last run was killed, too: the most that it may have cost."""
         self.spent = sum(self.open.values(), self.spent)
+        self.lost += len(self.open)
         self.open.clear()
 
     def _count(self, prompt: str, cost: Cost, *, answered: bool) -> None:
@@ -116,9 +124,10 @@ class Purse:
         counted = {"calls": cost.calls, "read": cost.read, "written": cost.written, "answered": answered}
         self.write({"came": named(prompt), **counted})
 
-    def _most(self, kind: Kind, prompt: str, max_tokens: int | None) -> Cost:
+    def _most(self, kind: Kind, prompt: str) -> Cost:
         read, written = tokens_of(kind, prompt)
-        return Cost(1, max(read * self.ratio, read + self.beyond), max_tokens or max(written, self.longest))
+        longest = self.longest if self.limited else max(written, self.longest)
+        return Cost(1, max(read * self.ratio, read + self.beyond), longest)
 
     def _allows(self, kind: Kind, prompt: str, *, bounded: bool) -> bool:
         if self.budget is None:
@@ -140,7 +149,10 @@ class Purse:
         """See from what an answer cost what the next ones may cost."""
         ours = tokens_of(kind, prompt)[0]
         self.ratio, self.beyond = max(self.ratio, cost.read / ours), max(self.beyond, cost.read - ours)
-        self.longest = max(self.longest, cost.written)
+        if cost.written > self.longest:
+            if self.lost:  # they may have been as long
+                self._count(prompt, Cost(0, 0.0, self.lost * (cost.written - self.longest)), answered=False)
+            self.longest = cost.written
         self.of_kind[kind] = self.of_kind.get(kind, Cost()) + cost
 
     def _doubt(self, kind: Kind, cost: Cost, most: Cost) -> None:

@@ -343,7 +343,7 @@ class Asker:
         return self._hide(str(text or error.message))
 
     def _hide(self, text: str) -> str:
-        return shown(text, secrets_of(str(self.client.base_url), self.key))
+        return shown(text, secrets_of(self.settings.address or OPENAI, self.key))
 
 
 def _passes(status: int) -> bool:
