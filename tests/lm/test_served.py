@@ -154,9 +154,7 @@ def test_a_key_that_a_server_repeats_is_shown_nowhere(serve, mode: str):
 
 def test_a_server_that_ignores_echo_is_told_so(serve):
     model = served(serve("echo ignored"), tries=1)
-    with pytest.raises(
-        BackendError, match=r"ignores echo: .* supports echo with logprobs, such as vLLM"
-    ):
+    with pytest.raises(BackendError, match=r"ignores echo: .* supports echo with logprobs, such as vLLM"):
         score_texts(model, model.encode(PAIRS[:2]))
 
 
