@@ -47,10 +47,10 @@ class Account:
     def written(self, limit: int | None) -> int:
         longest = limit or 400
         if self.length == "short":
-            return 5
+            return 9
         if self.length == "as long as may be":
             return longest
-        return 700 if self.length == "long" or self.draw.random() < 0.2 else 5
+        return 700 if self.length == "long" or self.draw.random() < 0.2 else 9
 
     def __call__(self, request: dict, number: int) -> Reply:
         limit = request.get("max_tokens", request.get("max_completion_tokens"))

@@ -101,3 +101,12 @@ def cost_of(kind: Kind, prompt: str, reply: Answer | NoAnswer) -> Cost:
         tokens_of(kind, prompt)[0] if read is None else read,
         len(reply.text + (reply.reasoning or "")) / LETTERS if written is None else written,
     )
+
+
+def affordable(questions: int, spent: Cost, ahead: Cost, budget: Budget | None, prices: Prices | None) -> int:
+    """How many of the next questions can be paid, at what all of them are expected to cost together (ahead)."""
+    if budget is None:
+        return questions
+    left = budget.amount - spent.in_unit(budget.unit, prices)
+    each = ahead.in_unit(budget.unit, prices) / ahead.calls
+    return questions if each == 0 else max(0, min(questions, int(left / each)))

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
-from anachron.ask.budget import Budget, Cost, Kind, Prices, cost_of, tokens_of
+from anachron.ask.budget import Budget, Cost, Kind, Prices, affordable, cost_of, tokens_of
 from anachron.errors import BackendError, DataError
 from anachron.text.answers import Answer
 from anachron.text.llm_settings import Lost, NoAnswer
@@ -132,14 +132,13 @@ class Purse:
     def _allows(self, kind: Kind, prompt: str, *, bounded: bool) -> bool:
         if self.budget is None:
             return True
-        unit, amount, spent = self.budget.unit, self.budget.amount, self._worth(self.spent)
-        if unit == "calls":
-            return spent + len(self.open) + 1 <= amount
+        usual = self.of_kind.get(kind) or Cost(1, *tokens_of(kind, prompt))
+        if self.budget.unit == "calls":
+            return affordable(1, sum(self.open.values(), self.spent), usual, self.budget, self.prices) > 0
         if self.open and not (bounded and kind in self.of_kind and not self.alone):
             return False
-        usual = self.of_kind.get(kind, Cost())
-        each = self._worth(usual) / usual.calls if usual.calls else self._worth(Cost(1, *tokens_of(kind, prompt)))
-        return spent + each <= amount and spent + sum(map(self._worth, self.open.values())) < amount
+        most = sum(map(self._worth, (self.spent, *self.open.values())))
+        return most < self.budget.amount and affordable(1, self.spent, usual, self.budget, self.prices) > 0
 
     def _worth(self, cost: Cost) -> float:
         assert self.budget is not None

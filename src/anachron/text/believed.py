@@ -13,7 +13,7 @@ from typing import Any
 from anachron.text.answers import Answer
 
 LETTERS, AROUND = 4, 10  # letters a token, and tokens that a chat puts around a question
-LONGEST_TOKEN = 16  # letters that the tokens of a text have on average at the very most
+LONGEST_TOKEN = 32  # letters that the tokens of a text have on average at the very most
 MOST_COUNTED = 10_000_000  # tokens of a prompt or an answer, hidden reasoning and all: more than any model takes
 _HALF = re.compile("[\ud800-\udfff]")
 
