@@ -14,10 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anachron.ask.asking import Asking, AskSettings, Question
 from anachron.ask.budget import Budget, Kind, Prices, Unit, tokens_of
+from anachron.ask.matching import Reading
 from anachron.ask.purse import LEDGER, Purse, kept_purse
 from anachron.cli.main import _code
 from anachron.errors import DataError
+from anachron.jobs import Callbacks
 from anachron.text.answers import Answer
 from anachron.text.believed import MOST_COUNTED, believed
 from anachron.text.llm_settings import NoAnswer
@@ -121,6 +124,7 @@ def lengthy(tokens: int):
 
 
 @needs_llm
+@pytest.mark.few(1)
 @pytest.mark.parametrize("more", [(), ("--max-tokens", 50)])
 @pytest.mark.parametrize(
     ("budget", "tokens", "amount"),
@@ -164,7 +168,7 @@ def test_with_a_limit_that_is_kept_many_are_asked_at_once(facts: Path, tmp_path:
 
 
 @needs_llm
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["500", "cut", "page", "refused", "limit"])
 def test_a_retry_is_a_call_over_all_runs(facts: Path, tmp_path: Path, kind: str):
     """Seen: "20 calls" sent 45, and then 30 more."""
@@ -241,7 +245,7 @@ IMPOSSIBLE = [0, -5, True, False, 10**30, 1e400, float("nan"), "many", [3], {}, 
 
 
 @needs_llm
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", IMPOSSIBLE, ids=repr)
 def test_counts_that_cannot_be_are_our_own_with_a_warning(
     facts: Path, tmp_path: Path, count: object, capsys: pytest.CaptureFixture[str]
@@ -252,9 +256,9 @@ def test_counts_that_cannot_be_are_our_own_with_a_warning(
         return Reply(body=body)
 
     with serving(script) as server:
-        check(server, facts, tmp_path / "run", "--budget", "3k tokens")
-        assert 10 <= len(server.requests) <= 60
-        check(server, facts, tmp_path / "run", "--budget", "2000 calls", "--rounds", 1)
+        check(server, facts, tmp_path / "run", "--budget", "1k tokens", "--ways", "choice")
+        assert 10 <= len(server.requests) <= 20
+        check(server, facts, tmp_path / "run", "--budget", "30 calls", "--ways", "choice")
     told = " ".join(capsys.readouterr().err.split())
     assert told.count("as prompt_tokens, which cannot be; our estimate is recorded") == 2  # once a run
     answers = pl.read_ndjson(tmp_path / "run" / "answers.jsonl", infer_schema_length=None)
@@ -286,6 +290,34 @@ def test_a_count_that_an_earlier_version_kept_raw_does_no_harm(facts: Path, tmp_
         (tmp_path / "run" / LEDGER).unlink()
         assert check(server, facts, tmp_path / "run", "--rounds", 1, "--budget", "900k tokens") == 0
         assert len(server.requests) == count
+
+
+class Noting:
+    """Answers without requests, in a folder of its own, as a local model does; ``asked``: how many at a time."""
+
+    name, most_tokens = "local", 9
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def identity(self) -> dict:
+        return {}
+
+    def answers(self, prompts: list[str], callbacks: Callbacks) -> list[Answer]:
+        self.asked.append(len(prompts))
+        return [Answer("x", "stop", None, 20, 9, None) for _ in prompts]
+
+
+@pytest.mark.parametrize(("budget", "count"), [(Budget(7, "calls"), 7), (Budget(100, "tokens"), 3), (None, 30)])
+def test_a_local_model_has_the_same_budgets(tmp_path: Path, budget: Budget | None, count: int):
+    """Over several runs, too; what was answered before is read whatever is left."""
+    questions = [Question("open", f"who was it in {1900 + year}?", lambda reply: Reading("read")) for year in range(30)]
+    for _ in range(2):
+        answerer = Noting()
+        with kept_purse(tmp_path, budget, None) as purse:
+            asking = Asking(answerer, AskSettings(budget=budget), Callbacks(), purse=purse)
+            assert len(asking.ask(questions)) == count and asking.ended is (count < 30)
+    assert answerer.asked == [count] and purse.spent.calls == count
 
 
 # The ledger

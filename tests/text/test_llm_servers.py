@@ -17,6 +17,7 @@ from anachron.lm.connection import Server as ScoringServer
 from anachron.pipelines.scorers import Backend
 from anachron.servers import check_address, check_variable, is_this_machine, key_for, public_url, secrets_of, shown
 from anachron.text.answers import Answer, AnswerCache
+from anachron.text.json_answers import object_in
 from anachron.text.llm import ask_all
 from anachron.text.llm_settings import Learned, LlmSettings, NoAnswer
 from llm_server import Reply, chat, error, serving
@@ -98,7 +99,9 @@ SLOW = [
 
 
 @pytest.mark.parametrize(
-    "command", [*COMMANDS, *(pytest.param(one, marks=pytest.mark.full) for one in SLOW)], ids=" ".join
+    "command",
+    [*COMMANDS, *(pytest.param(one, marks=pytest.mark.full) for one in SLOW)],
+    ids=lambda one: " ".join(one[:4]),
 )
 @pytest.mark.parametrize("key", [KEY, "hf_" + "aB3" * 12], ids=["no name", "a name by its letters"])
 def test_no_command_shows_or_keeps_such_a_key(
@@ -312,3 +315,10 @@ def test_lone_surrogates_are_replaced_and_told_of_once(tmp_path: Path):
     answer = first[0]
     assert isinstance(answer, Answer) and answer.text == "Paris \ufffd and \ufffd" and answer.reasoning == "well\ufffd"
     assert (answer.finish, answer.served_by) == ("st\ufffdop", "m\ufffd")
+
+
+def test_halves_of_characters_in_what_a_model_writes_as_json():
+    assert object_in(r'{"a": ["\ud83d and \ud83d\ude00"], "\udfff": 1}') == {
+        "a": ["\ufffd and \U0001f600"],
+        "\ufffd": 1,
+    }

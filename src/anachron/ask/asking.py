@@ -124,9 +124,17 @@ class Asking:
             readings.append(reading)
         return readings
 
+    def tell_spent(self) -> None:
+        """Say how many requests were sent, where they are more than the questions."""
+        if self.purse is not None and self.purse.spent.calls > self.spent.calls:
+            self.callbacks.notice(
+                f"{self.purse.spent.calls:,} requests were sent for {self.spent.calls:,} questions, over all runs"
+            )
+
     def _replies(self, questions: Sequence[Question]) -> list[Answer | NoAnswer]:
         """A reply to each, or to the first ones. Who has no requests to count is asked as many as can be paid."""
         settings, prompts = self.settings, [one.prompt for one in questions]
+        limit = getattr(self.answerer, "most_tokens", None)  # of an answer of a local model
         purse = self.purse = self.purse or Purse(settings.budget, settings.prices)
         purse.warn = self.callbacks.warn
         purse.kinds |= {one.prompt: one.kind for one in questions}
@@ -137,7 +145,7 @@ class Asking:
             wave: list[str] = []
             for prompt in prompts[len(replies) :]:
                 known = named(prompt) in purse.answered or prompt in purse.open
-                if not known and not purse.take(prompt, getattr(self.answerer, "most_tokens", None)):
+                if not known and not purse.take(prompt, limit, entered=False):
                     break
                 wave.append(prompt)
             if not wave:

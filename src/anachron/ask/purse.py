@@ -54,7 +54,8 @@ class Purse:
     def idle(self) -> bool:
         return not self.open
 
-    def take(self, prompt: str, max_tokens: int | None) -> bool:
+    def take(self, prompt: str, max_tokens: int | None, *, entered: bool = True) -> bool:
+        """As `Meter.take`. entered: whether it is written down at once, as what costs something must be."""
         kind = self.kinds.get(prompt, "open")
         with self.lock:
             self.limited, self.longest = max_tokens is not None, max(self.longest, max_tokens or 0)
@@ -62,7 +63,8 @@ class Purse:
             if not self._allows(kind, prompt, bounded=max_tokens is not None):
                 return False
             self.open[prompt] = most
-            self.write({"sent": named(prompt), "read": most.read, "written": most.written})
+            if entered:
+                self.write({"sent": named(prompt), "read": most.read, "written": most.written})
             return True
 
     def settle(self, prompt: str, came: Answer | Lost) -> None:
@@ -138,7 +140,9 @@ class Purse:
         if self.open and not (bounded and kind in self.of_kind and not self.alone):
             return False
         most = sum(map(self._worth, (self.spent, *self.open.values())))
-        return most < self.budget.amount and affordable(1, self.spent, usual, self.budget, self.prices) > 0
+        each = Cost(1, usual.read / usual.calls, usual.written / usual.calls)
+        soon = self.spent + each.times(len(self.open))
+        return most < self.budget.amount and affordable(1, soon, each, self.budget, self.prices) > 0
 
     def _worth(self, cost: Cost) -> float:
         assert self.budget is not None

@@ -60,6 +60,7 @@ def run_asking(
         run.save()
         with kept_purse(folder, settings.budget, settings.prices) as purse:
             asking = ask_all_questions(questions, present, answerer, settings, callbacks, purse)
+        asking.tell_spent()
         found = _found(folder, answerer.name, asking, questions, present, as_of)
         run.write_table(ANSWERS_FILE, found.answers)
         run.write_table(FACTS_FILE, found.facts)

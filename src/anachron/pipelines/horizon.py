@@ -132,6 +132,7 @@ def find_horizon_by_answers(
         with kept_purse(run.path, settings.budget, settings.prices) as purse:
             asking = Asking(answerer, settings, callbacks, purse=purse)
             readings = dict(zip(questions, asking.ask([*questions.values()]), strict=False))
+        asking.tell_spent()
         run.write_table(ANSWERS_FILE, answers_table(asking, around))
         run.finish()
     if asking.ended:

@@ -36,6 +36,11 @@ def prompt_tokens(prompt: str) -> float:
     return AROUND + len(prompt) / LETTERS
 
 
+def whole_characters(text: str) -> tuple[str, int]:
+    """A text with U+FFFD in place of each half of a surrogate pair, and how many there were."""
+    return _HALF.subn("\ufffd", text)
+
+
 def least_tokens(text: str) -> int:
     """Tokens that a text has at least."""
     return math.ceil(len(text) / LONGEST_TOKEN)
@@ -50,7 +55,7 @@ def believed(answer: Answer, prompt: str) -> tuple[Answer, dict[str, str]]:
     better: dict[str, Any] = {}
     for name in ("text", "finish", "refusal", "served_by", "reasoning"):
         value = getattr(answer, name)
-        if isinstance(value, str) and (found := _HALF.subn("\ufffd", value))[1]:
+        if isinstance(value, str) and (found := whole_characters(value))[1]:
             better[name] = found[0]
             faults["halves"] = "the server sends halves of characters (lone surrogates); each is stored as U+FFFD"
     written = answer.text + (answer.reasoning or "")
