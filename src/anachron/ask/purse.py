@@ -154,7 +154,7 @@ class Purse:
         self.ratio, self.beyond = max(self.ratio, cost.read / ours), max(self.beyond, cost.read - ours)
         if cost.written > self.longest:
             if self.lost:  # they may have been as long
-                self._count(prompt, Cost(0, 0.0, self.lost * (cost.written - self.longest)), answered=False)
+                self._count("", Cost(0, 0.0, self.lost * (cost.written - self.longest)), answered=False)
             self.longest = cost.written
         self.of_kind[kind] = self.of_kind.get(kind, Cost()) + cost
 

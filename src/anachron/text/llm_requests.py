@@ -113,8 +113,9 @@ class Asker:
         seen, tries, again = "", 0, False
         while tries < self.settings.tries and not self.stop.is_set():
             if again and not self._take(prompt):
-                seen += "; the budget allows no other try"
-                break
+                if self.stop.is_set():
+                    break
+                return NoAnswer("no answer from the server", f"{seen}; the budget allows no other try")
             wait: float | None = None
             again, sent = True, self._sent()
             with self.lock:
