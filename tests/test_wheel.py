@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from anachron.errors import how_to_install
+from anachron.export import inspect_package
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -115,7 +119,7 @@ def test_without_extras_the_demo_runs_and_each_command_names_the_extra_that_it_n
     assert run(bare, tmp_path, "--version").stdout.strip() == PROJECT["version"]
     demo = run(bare, tmp_path, "demo --out demo-run")
     assert demo.returncode == 0, demo.stderr
-    assert "fluency is left out" in demo.stderr and "pip install 'anachron[report]'" in demo.stdout + demo.stderr
+    assert "fluency is left out" in demo.stderr and needed("report") in demo.stdout + demo.stderr
     (tmp_path / "facts.csv").write_text(FACTS)
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     (tmp_path / "dump.json.gz").write_bytes(b"")
@@ -123,7 +127,41 @@ def test_without_extras_the_demo_runs_and_each_command_names_the_extra_that_it_n
         done = run(bare, tmp_path, command)
         lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
         assert done.returncode and len(lines) == 1, f"{command}: {done.stderr}"
-        assert f"pip install 'anachron[{extra}]'" in lines[0], f"{command}: {lines[0]}"
+        assert needed(extra) in lines[0], f"{command}: {lines[0]}"
+
+
+def needed(extra: str) -> str:
+    """How the packages of an extra are installed, by the project's own list."""
+    return f"pip install {shlex.join(PROJECT['optional-dependencies'][extra])}"
+
+
+@pytest.mark.parametrize("extra", ["edit", "gguf", "hub", "llm", "ray", "report", "s3", "wikidata"])
+def test_messages_name_the_packages_that_an_extra_needs(extra: str):
+    assert how_to_install(extra) == needed(extra)
+
+
+def test_an_extra_that_names_another_is_installed_with_it():
+    both = [*PROJECT["optional-dependencies"]["gguf"], *PROJECT["optional-dependencies"]["llamacpp"][1:]]
+    assert how_to_install("llamacpp") == f"pip install {shlex.join(both)}"
+
+
+def test_nobody_is_told_to_install_a_name_from_a_registry_that_is_not_ours_there():
+    """There is no release yet: whoever registered the name would run code with every reader who followed us."""
+    repository = f"git+{PROJECT['urls']['Repository']}"
+    told = re.compile(
+        r"""(?:pip3? install|uv add|uvx|pipx (?:install|run))\s(?!\s*--from \.)"""
+        r"""[^\n`]*?(?<![\w./+-])(anachron\b[^\n`'"]*)"""
+    )
+    places = [*ROOT.glob("*.md"), ROOT / "Dockerfile", *ROOT.glob("docs/**/*"), *ROOT.glob("recipes/*")]
+    places += [*ROOT.glob("src/**/*.py"), *ROOT.glob("tools/**/*.py"), *ROOT.glob("src/**/*.html")]
+    for place in (place for place in places if place.is_file() and place.suffix not in (".svg", ".png")):
+        text = place.read_text()
+        for found in told.findall(text):
+            assert re.match(rf"anachron(\[[\w,]+\])? @ {re.escape(repository)}\b", found), f"{place}: {found}"
+        for address in re.findall(r"git\+https?://[^\s'\"#@)]+", text):
+            assert address == repository, f"{place}: {address}"
+    package = inspect_package._project("questions")
+    assert "anachron" not in " ".join(tomllib.loads(package)["project"]["dependencies"])
 
 
 def test_the_project_says_its_version_and_addresses_once():

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from anachron.errors import BackendError, ConfigError
+from anachron.errors import BackendError, ConfigError, how_to_install
 from anachron.servers import is_openai, is_this_machine, public_url, secrets_of, shown, without_query
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def openai_client(address: str, key: str, *, timeout: float, max_retries: int) -
     try:
         from openai import OpenAI
     except ImportError as error:
-        raise BackendError(f"asking a model needs the package openai ({error}); pip install 'anachron[llm]'") from error
+        raise BackendError(f"asking a model needs the package openai ({error}); {how_to_install('llm')}") from error
     unsent = (() if is_openai(address) else OF_OPENAI) + (() if key else ("authorization",))
     address, query = without_query(address)
     http = _timed_client(timeout, unsent, query, proxied=not is_this_machine(urlsplit(address).hostname or ""))

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar
 
-from anachron.errors import BackendError, ConfigError, first_line
+from anachron.errors import BackendError, ConfigError, first_line, how_to_install
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -149,7 +149,7 @@ def connected(address: str | None, workers: int | None = None, *, without: str |
     try:
         import ray
     except ImportError as error:
-        advice = without or f"--ray {address} needs Ray: pip install 'anachron[ray]', or give only --workers N"
+        advice = without or f"--ray {address} needs Ray: {how_to_install('ray')}, or give only --workers N"
         raise ConfigError(advice) from error
     ours = not ray.is_initialized()
     if ours:

@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from anachron.cluster import connected, dead, error_of, worker_count
-from anachron.errors import ConfigError, first_line
+from anachron.errors import ConfigError, first_line, how_to_install
 
 Key = TypeVar("Key")
-NO_RAY = "replicas of a model need Ray: pip install 'anachron[ray]', or leave out --workers, --ray, --gpus-per-replica"
 LOSSES = 3  # workers that one task may cost before it is given up
 
 
@@ -30,7 +29,7 @@ class Crew:
             worker_count(size)
         self._arguments = dict(arguments)
         self._stack = ExitStack()
-        self._stack.enter_context(connected(address, size, without=NO_RAY))
+        self._stack.enter_context(connected(address, size, without=_no_ray()))
         import ray
 
         self._ray = ray
@@ -99,3 +98,7 @@ class Crew:
         worker = self._class.remote(**self._arguments)
         self._workers.append(worker)
         return worker
+
+
+def _no_ray() -> str:
+    return f"replicas of a model need Ray: {how_to_install('ray')}, or leave out --workers, --ray, --gpus-per-replica"

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from anachron.errors import BackendError, ConfigError
+from anachron.errors import BackendError, ConfigError, how_to_install
 
 TRIES, PAUSE = 5, 0.5  # of a request; seconds before the second, doubled before each that follows
 _STATUS = re.compile(r"status code: (\d{3}[ \w]*)")
@@ -33,7 +33,7 @@ def obstore() -> Any:
     try:
         import obstore as library
     except ImportError as error:
-        raise ConfigError("files on s3:// or gs:// need obstore: pip install 'anachron[s3]'") from error
+        raise ConfigError(f"files on s3:// or gs:// need obstore: {how_to_install('s3')}") from error
     return library
 
 

@@ -6,12 +6,14 @@ import pytest
 
 from anachron.ask.asking import AskSettings
 from anachron.ask.generate import LocalAnswerer
+from anachron.ask.matching import read_name
 from anachron.checks.facts import read_facts
 from anachron.errors import ModelError
 from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.pipelines.asking import check_by_answers
 from anachron.text.answers import Answer
+from anachron.text.reasoning import split_reasoning
 from tiny import make_model, make_tokenizer
 
 TEMPLATE = (
@@ -66,3 +68,31 @@ def test_a_check_by_generation(tmp_path: Path):
     assert found.verdicts["verdict"].to_list() == [None] and found.asked.summary["calls"] >= 9
     assert found.verdicts["left_out"].to_list() == ["no choice of two years could be read"]
     assert (tmp_path / "run" / "verdicts.csv").is_file() and found.summary["robustness"] is None
+
+
+def test_special_tokens_around_reasoning_stay_in_an_answer(tmp_path: Path):
+    """Where they are dropped, as transformers' decoding does, what a model thought of becomes a part of its answer."""
+    one = local(tmp_path, most=40)
+    one.lm.tokenizer.add_special_tokens({"additional_special_tokens": ["[THINK]", "[/THINK]"]})
+    marks = one.lm.tokenizer.convert_tokens_to_ids(["[THINK]", "[/THINK]"])
+    one.lm.model.resize_token_embeddings(len(one.lm.tokenizer))
+    words = [one.lm.tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("Bush?", "Dick Cheney")]
+    says(one.lm, [marks[0], *words[0], marks[1], *words[1], one.lm.tokenizer.eos_token_id])
+    (answer,) = one.answers(PROMPTS[:1], Callbacks())
+    assert isinstance(answer, Answer)
+    assert split_reasoning(answer.text) == ("Dick Cheney", "Bush?")
+    assert read_name(answer, {"Bush": 1, "Dick Cheney": 2}).value == 2
+
+
+def says(lm: LanguageModel, tokens: list[int]) -> None:
+    """Let a model write these tokens, whatever it is asked."""
+    import torch
+
+    given = iter(tokens)
+
+    def say(module: object, args: object, output: torch.Tensor) -> torch.Tensor:
+        logits = torch.full_like(output, -100.0)
+        logits[..., next(given)] = 0.0
+        return logits
+
+    lm.model.get_output_embeddings().register_forward_hook(say)

@@ -323,6 +323,17 @@ def test_flat_records_with_the_least_and_with_lists(load):
     assert [fact.objects for fact in second.nearest] == [("Santiago",), ("South America",)]
 
 
+def test_a_flat_record_in_knowedits_words_is_put_in_other_words_too(load):
+    least = {"prompt": "The capital of Peru is", "subject": "Peru", "target_new": "Cusco"}
+    one, several, both = load(
+        least | {"rephrase": "Peru's capital,"},
+        least | {"rephrase": ["Peru's capital,", "Peru is run from"]},
+        least | {"rephrase_prompt": "Peru's capital,", "rephrase": ["Peru's capital,", "Peru is run from"]},
+    ).cases
+    assert one.generalization == ("Peru's capital,",)
+    assert several.generalization == both.generalization == ("Peru's capital,", "Peru is run from")
+
+
 # --- kept although they cannot be updates ---
 
 
@@ -596,7 +607,7 @@ def test_a_data_set_of_the_hub_library(tmp_path, monkeypatch):
 
 def test_without_the_hub_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ConfigError, match=r"\(mini-updates\).*pip install 'anachron\[hub\]'"):
+    with pytest.raises(ConfigError, match=r"\(mini-updates\).*pip install 'datasets"):
         load_cases("Orange/WikiFactDiff")
 
 

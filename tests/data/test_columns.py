@@ -447,7 +447,7 @@ def test_a_hub_name_that_cannot_be_reached(name: str) -> None:
 
 def test_without_the_hub_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ConfigError, match=r"pip install 'anachron\[hub\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'datasets"):
         load_dataset("Orange/TimeStress")
 
 

@@ -69,7 +69,7 @@ def test_an_earlier_package_gives_way_to_one_of_another_name(five: Dataset, tmp_
     (tmp_path / "task" / "first" / "mine.txt").touch()
     export_questions(five, tmp_path / "task", name="second")
     assert [p.name for p in (tmp_path / "task" / "first").iterdir()] == ["mine.txt"]
-    for wrong in ("a-b", "Upper", "1st", "a/b", "größe", ""):
+    for wrong in ("a-b", "Upper", "1st", "a/b", "größe", "", "class"):
         with pytest.raises(ConfigError, match="lower-case letters, digits and _"):
             export_questions(five, tmp_path / "wrong", name=wrong)
     assert not (tmp_path / "wrong").exists()

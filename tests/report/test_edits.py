@@ -359,5 +359,5 @@ def test_no_figure_of_nothing(monkeypatch):
     with pytest.raises(DataError, match="nothing to draw"):
         bleedover(table.clear())
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ConfigError, match=r"pip install 'anachron\[report\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'matplotlib.* 'plotly"):
         bleedover(table)

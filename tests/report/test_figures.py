@@ -108,7 +108,7 @@ def test_importing_the_figures_loads_no_matplotlib():
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch, several):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ConfigError, match=r"pip install 'anachron\[report\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'matplotlib.* 'plotly"):
         FIGURES["years"](several["years"])
 
 

@@ -517,5 +517,5 @@ def test_manifests_say_what_matters(evil):
 
 def test_a_missing_extra_is_named(monkeypatch, data):
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(ConfigError, match=r"pip install 'anachron\[report\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'matplotlib.* 'plotly"):
         render(data)

@@ -334,5 +334,5 @@ def test_what_does_not_fit_together_is_said():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sparse_dot_topn", None)
-    with pytest.raises(BackendError, match=r"sparse_dot_topn .*pip install 'anachron\[wikidata\]'"):
+    with pytest.raises(BackendError, match=r"sparse_dot_topn .*pip install .*'sparse-dot-topn"):
         nearest(csr_matrix(np.eye(2)), csr_matrix(np.eye(2)), pl.Series(["Q1", "Q2"]), 1)

@@ -354,5 +354,5 @@ def test_a_kind_of_store_that_is_not_known_is_refused(tmp_path, monkeypatch, cap
 
 def test_the_extra_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(ConfigError, match=r"pip install 'anachron.s3.'"):
+    with pytest.raises(ConfigError, match="pip install 'obstore"):
         place("s3://bucket/x").read_bytes()

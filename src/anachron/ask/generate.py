@@ -11,6 +11,7 @@ from anachron.lm.chat import update_style
 from anachron.lm.model import LanguageModel
 from anachron.text.answers import Answer, AnswerCache, prompt_key
 from anachron.text.llm_settings import NoAnswer
+from anachron.text.reasoning import TOKENS as REASONING_TOKENS
 
 MOST_TOKENS = 64
 TOGETHER = 16  # prompts
@@ -37,7 +38,8 @@ class LocalAnswerer:
         with callbacks.bar("answering") as told:
             for start in range(0, len(missing), TOGETHER):
                 batch = missing[start : start + TOGETHER]
-                for prompt, written in zip(batch, natural_answers(lm, batch, self.most_tokens), strict=True):
+                answers = natural_answers(lm, batch, self.most_tokens, kept=REASONING_TOKENS)
+                for prompt, written in zip(batch, answers, strict=True):
                     finish = "stop" if written.stopped else "length"
                     found = Answer(written.text, finish, None, written.read, written.wrote, None)
                     cache.put(keys[prompt], self.name, prompt, found)

@@ -2,8 +2,9 @@
 
 Names and words are compared as `plain` writes them: without marks on letters, case and punctuation, as whole words. A
 name counts where the answer holds it anywhere; of names that lie within each other ("York", "New York") the longest
-counts. An answer that holds names of several objects, or both years, says neither. Words that decline count only where
-nothing can be read.
+counts. An answer that holds names of several objects, or both years, says neither; nor does one that names something
+only to deny it ("not 1998", "I cannot determine 2011") or to speak of another ("her predecessor"). Words that decline
+count otherwise only where nothing can be read. What cannot be read for sure is unreadable rather than wrong.
 """
 
 import re
@@ -12,24 +13,31 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anachron.ask.wordings import DECLINING, STILL
+from anachron.ask.wordings import AS_OF, BESIDE, BUT, DECLINING, DENYING, RELATED, STILL
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import DataError
 from anachron.text.answers import Answer
 from anachron.text.llm_settings import NoAnswer
+from anachron.text.reasoning import has_unknown_marks, split_reasoning
 from anachron.text.whole_words import goes_on
 
 READ, REFUSED, EMPTY, UNREADABLE, UNANSWERED = "read", "refused", "empty", "unreadable", "unanswered"
 UNREAD = (REFUSED, EMPTY, UNREADABLE, UNANSWERED)
 Key = TypeVar("Key", bound=Hashable)
 
+# A number of three or four digits is a year unless it is part of a word or of a decimal number. Letters of scripts that
+# write no spaces may stand around it (1949\u5e74).
 _DATE = re.compile(
     r"(?<![\w-])(?P<iso>-?\d{4,}-\d\d(?:-\d\d)?)(?![\w-])"
+    r"|(?<![\w.-])(?P<day>\d{1,2})\. ?(?P<month>\d{1,2})\. ?(?P<of>\d{4})(?![\w-]|\.\d)"
+    r"|(?<![\w.-])(?P<year_first>\d{4})\.(?P<then>\d\d)\.(?P<last>\d\d)(?![\w-]|\.\d)"
     r"|(?<![\w.,-])(?P<bce>\d{1,4})\s*(?:BCE|BC|B\.C\.|v\. ?Chr\.|av\. ?J\.|a\. ?C\.)"
-    r"|(?<![\w.,-])(?P<year>-\d{4}|\d{3,4})(?!\w|[.,]\d)"
+    r"|(?<![A-Za-z0-9_\u00c0-\u024f-])(?<!\d[.,])(?P<year>-\d{4}|\d{3,4})(?![A-Za-z0-9_\u00c0-\u024f]|[.,]\d)"
 )
-_SPAN = re.compile(r"(?<![\w-])(\d{4})\s*-\s*(\d{4})(?!\w|-\d)")  # 2009-2017, which is no month
+_SPAN = re.compile(r"(?<![\w.-])(\d{4})\s*-\s*(\d{4})(?!\w|-\d)")  # 2009-2017, which is no month
+_CLAUSE = re.compile(r"[,;:.!?()\n\u2013\u2014\u3001\u3002\uff0c\uff1b]+")
+_SENTENCE = re.compile(r"[;\n]|[.!?](?=\s|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +47,6 @@ class Reading:
 
     outcome: str
     value: Any = None
-
-
-def split_reasoning(text: str) -> tuple[str, str]:
-    """An answer, and the reasoning that a model wrote before it between ``<think>`` and ``</think>``.
-
-    Without the first of the marks all up to the second is reasoning, without the second all after the first.
-    """
-    before, opened, rest = text.partition("<think>")
-    if not opened:
-        before, rest = "", text
-    thought, closed, after = rest.partition("</think>")
-    if opened or closed:
-        answer, more = split_reasoning(after) if closed else ("", "")
-        return f"{before}{answer}".strip(), "\n".join(filter(None, (thought.strip(), more)))
-    return text.strip(), ""
 
 
 def plain(text: str) -> str:
@@ -66,7 +59,11 @@ def plain(text: str) -> str:
 
 def mentioned(text: str, names: Mapping[str, Key]) -> set[Key]:
     """The keys of the names that a text holds as whole words, without those that lie within a longer one."""
-    said = plain(text)
+    return {key for _, _, key in _mentions(plain(text), names)}
+
+
+def _mentions(said: str, names: Mapping[str, Key]) -> list[tuple[int, int, Key]]:
+    """Where the names of `mentioned` begin and end in a `plain` text."""
     spans: list[tuple[int, int, Key]] = []
     for name, key in names.items():
         wanted = plain(name)
@@ -78,11 +75,31 @@ def mentioned(text: str, names: Mapping[str, Key]) -> set[Key]:
             ):
                 spans.append((at, end, key))
             at = said.find(wanted, at + 1)
-    return {
-        key
+    return [
+        (start, end, key)
         for start, end, key in spans
         if not any(a <= start and end <= b and b - a > end - start for a, b, _ in spans)
-    }
+    ]
+
+
+def _meant(text: str, names: Mapping[str, Key]) -> tuple[set[Key], set[Key]]:
+    """The keys of names that an answer mentions, and of those it mentions only to deny them or to speak of another."""
+    clauses = [clause for clause in map(plain, _CLAUSE.split(text)) if clause]
+    said, starts = " ".join(clauses), [0]
+    for clause in clauses:
+        starts.append(starts[-1] + len(clause) + 1)
+    found = _mentions(said, names)
+    meant: set[Key] = set()
+    for start, end, key in found:
+        first, last = max(s for s in starts if s <= start), min(s for s in starts if s > end - 1)
+        before, after = said[first:start].split(), said[end:last].split()
+        turn = max((place for place, word in enumerate(before, 1) if word in BUT), default=0)
+        before = before[turn:]
+        denied = any(word in DENYING for word in before[-4:]) or declines(" ".join(before))
+        another = after[:1] == ["s"] or any(w in RELATED for w in before[-4:]) or any(w in BESIDE for w in before[-2:])
+        if not (denied or another):
+            meant.add(key)
+    return {key for _, _, key in found}, {key for _, _, key in found} - meant
 
 
 def answer_text(reply: Answer | NoAnswer) -> tuple[Reading | None, str]:
@@ -92,6 +109,8 @@ def answer_text(reply: Answer | NoAnswer) -> tuple[Reading | None, str]:
     text = split_reasoning(reply.text)[0]
     if reply.refusal or reply.finish == "content_filter":
         return Reading(REFUSED), reply.refusal or text
+    if has_unknown_marks(text):
+        return Reading(UNREADABLE), text
     return (None, text) if text else (Reading(EMPTY), "")
 
 
@@ -103,12 +122,14 @@ def read_name(reply: Answer | NoAnswer, names: Mapping[str, Key]) -> Reading:
     fault, text = answer_text(reply)
     if fault is not None:
         return fault
-    found = mentioned(text, names)
-    if len(found) == 1:
+    found, denied = _meant(text, names)
+    if len(found) == 1 and not denied:
         return Reading(READ, found.pop())
     if declines(text):
         return Reading(REFUSED)
-    if found or not plain(text) or (isinstance(reply, Answer) and reply.cut_off):
+    words = plain(text).split()
+    unsure = not words or words[0] in DENYING or any(word in RELATED for word in words)  # of names not asked about too
+    if found or unsure or (isinstance(reply, Answer) and reply.cut_off):
         return Reading(UNREADABLE)
     return Reading(READ, None)
 
@@ -120,37 +141,68 @@ def read_choice(reply: Answer | NoAnswer, years: tuple[str, str]) -> Reading:
         return fault
     digits = [re.sub(r"\D", "", year) for year in years]
     for names in (years, digits if digits[0] != digits[1] else ()):
-        found = mentioned(text, {name: place for place, name in enumerate(names)})
-        if len(found) == 1:
+        found, denied = _meant(text, {name: place for place, name in enumerate(names)})
+        if len(found) == 1 and not denied:
             return Reading(READ, found.pop())
+        if found:
+            break
     return Reading(REFUSED if declines(text) else UNREADABLE)
 
 
 def read_period(reply: Answer | NoAnswer) -> Reading:
     """The period that an answer gives, its end None where it still holds.
 
-    Two dates, as YYYY-MM-DD, YYYY-MM or YYYY, before the common era too (``44 BC``); of dates in other forms the year
-    is read. Or one date and a word for today behind it.
+    Two dates, as YYYY-MM-DD, YYYY-MM, YYYY, YYYY.MM.DD or DD.MM.YYYY, before the common era too (``44 BC``); of dates
+    in other forms the year is read. Or one date and a word for today behind it. The date on which something is said to
+    be so ("as of 2024", "until now, i.e. 2024") is none of them. Of several sentences one gives the period, if the
+    others hold no other year.
     """
     fault, text = answer_text(reply)
     if fault is not None:
         return fault
     try:
         text = _SPAN.sub(r"\1 to \2", text)
-        found = [(_date(match), match.end()) for match in _DATE.finditer(text)]
-        dates = [date for date, _ in found]
-        if len(dates) == 1 and mentioned(text[found[0][1] :], dict.fromkeys(STILL, True)):
-            return Reading(READ, Period(dates[0], None))
-        if len(dates) == 2:
+        dates = _dates(text)
+        if len(dates) > 2:
+            given = [two for part in _SENTENCE.split(text) if len(two := _dates(part)) == 2]
+            others = {date.year for date in dates if date is not None}
+            if len(given) == 1 and others == {date.year for date in given[0] if date is not None}:
+                dates = given[0]
+        if len(dates) == 2 and dates[0] is not None:
             return Reading(READ, Period(*dates))
     except DataError:  # no day of the calendar, or an end before the start
         return Reading(UNREADABLE)
     return Reading(REFUSED if declines(text) else UNREADABLE)
 
 
+def _dates(text: str) -> list[Date | None]:
+    """The dates in a text in its order, None for today: once, behind the first date, and without dates of reports."""
+    found = list(_DATE.finditer(text))
+    dates: list[Date | None] = []
+    at, today = 0, False
+    for match in found:
+        between = text[at : match.start()]
+        at = match.end()
+        words = plain(between)
+        of_report = bool(_mentions(words, dict.fromkeys(AS_OF, True))) and words.endswith(AS_OF)
+        still = bool(dates) and bool(mentioned(between, dict.fromkeys(STILL, True)))
+        if still and not today and len(dates) == 1:
+            dates, today = [*dates, None], True
+        if of_report or (today and still):  # "now, i.e. 2024", "today (2024)"
+            continue
+        dates.append(_date(match))
+    if len(dates) == 1 and mentioned(text[at:], dict.fromkeys(STILL, True)):
+        dates.append(None)
+    return dates
+
+
 def _date(match: re.Match[str]) -> Date:
     if match["bce"] is not None:
         return Date(-int(match["bce"]))
+    if match["of"] is not None:
+        return Date(int(match["of"]), int(match["month"]), int(match["day"]))
+    if match["year_first"] is not None:
+        return Date(int(match["year_first"]), int(match["then"]), int(match["last"]))
     return Date.parse(match["iso"]) if match["iso"] is not None else Date(int(match["year"]))
 
 

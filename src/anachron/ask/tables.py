@@ -8,7 +8,7 @@ import polars as pl
 
 from anachron.ask.asking import Asking, Said, by_call
 from anachron.ask.estimator import FactEstimate, Mean, estimate_fact, mean_over_facts, position_bias
-from anachron.ask.matching import READ, UNREAD, Reading, split_reasoning
+from anachron.ask.matching import READ, UNREAD, Reading
 from anachron.ask.questions import AskedFact, Questions
 from anachron.ask.sampling import Call, Match, by_fact, score_of
 from anachron.checks.present import ALONE, CURRENT, PRESENT_SCHEMA, STALE, PresentQuestion
@@ -18,6 +18,7 @@ from anachron.core.several_periods import closed_at, periods_text
 from anachron.io import Json
 from anachron.statistics import interval_cells, wilson
 from anachron.text.answers import Answer
+from anachron.text.reasoning import split_reasoning
 
 RIGHT, OTHER_PERIOD, SOMEBODY_ELSE = "right", "other period", "somebody else"
 NAMED = (RIGHT, OTHER_PERIOD, SOMEBODY_ELSE)

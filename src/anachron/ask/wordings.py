@@ -63,6 +63,24 @@ STILL = (
     "today", "present", "the present", "now", "ongoing", "current", "currently", "aujourd hui", "present", "maintenant",
     "heute", "jetzt", "hoy", "presente", "actualidad", "ahora",
 )  # fmt: skip
+# By which the date is told on which something is said to be so.
+AS_OF = (
+    "as of", "i e", "stand", "status", "etat", "a la date de", "c est a dire", "d h", "das heisst", "es decir",
+    "a fecha de",
+)  # fmt: skip
+# Before a name or a year: that it is none.
+DENYING = frozenset((
+    "not", "no", "never", "neither", "nor", "t", "isn", "nicht", "kein", "keine", "nie", "niemals", "weder", "pas",
+    "jamais", "ni", "ne", "nunca", "tampoco",
+))  # fmt: skip
+BUT = frozenset(("but", "rather", "instead", "sondern", "aber", "mais", "plutot", "sino", "pero"))
+# Beside a name: that another person is spoken of.
+RELATED = frozenset((
+    "predecessor", "successor", "preceded", "succeeded", "vorganger", "vorgangerin", "nachfolger",
+    "nachfolgerin", "predecesseur", "successeur", "predecesor", "predecesora", "sucesor", "sucesora",
+))  # fmt: skip
+# Before a name or a year: that another one is meant.
+BESIDE = frozenset(("before", "after", "vor", "nach", "avant", "apres", "antes", "despues", "until", "bis"))
 
 
 def wordings_of(language: str) -> Wordings:

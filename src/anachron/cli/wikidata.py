@@ -34,10 +34,10 @@ def needing_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        from anachron.errors import ConfigError
+        from anachron.errors import ConfigError, how_to_install
 
         if (error.name or "").partition(".")[0] in ("isal", "msgspec", "pyarrow", "zstandard"):
-            raise ConfigError(f"reading dumps needs {error.name}: pip install 'anachron[wikidata]'") from error
+            raise ConfigError(f"reading dumps needs {error.name}: {how_to_install('wikidata')}") from error
         raise
 
 

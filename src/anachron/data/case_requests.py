@@ -10,7 +10,7 @@ instead), the first of ``answers`` the one that was true before and the rest its
 Natural Questions without its question mark.
 
 Flat (EasyEdit): ``prompt, subject, target_new`` and maybe ``ground_truth, rephrase_prompt, locality_prompt,
-locality_ground_truth``, each a text or a list of texts.
+locality_ground_truth``, each a text or a list of texts; KnowEdit says ``rephrase`` for ``rephrase_prompt``.
 
 Both may bring ``portability``: ``{New Question, New Answer}`` (one hop) in EasyEdit's zsRE, ``{KIND: [{prompt,
 ground_truth}]}`` in KnowEdit's flat records, where ``ground_truth`` is a text, a list of the names of one answer, or a
@@ -77,7 +77,10 @@ def flat_case(record: Part, case_id: str) -> EditCase:
         record, case_id, prompt="prompt", new="target_new", old="ground_truth", other="rephrase_prompt", located=located
     )
     nearest, without_answer = _locality(record.get("locality"))
-    return replace(case, nearest=(*case.nearest, *nearest), tests=(*case.tests, *without_answer))
+    words = dict.fromkeys((*case.generalization, *record.get("rephrase").prompts()))  # what KnowEdit calls them
+    return replace(
+        case, generalization=tuple(words), nearest=(*case.nearest, *nearest), tests=(*case.tests, *without_answer)
+    )
 
 
 def _case(

@@ -14,7 +14,7 @@ from anachron.data.mini import mini_statements
 from anachron.data.mini_changes import MINI_CHANGES, mini_changes
 from anachron.data.mini_updates import mini_updates
 from anachron.data.own_facts import own_facts
-from anachron.errors import ConfigError, DataError, first_line
+from anachron.errors import ConfigError, DataError, first_line, how_to_install
 from anachron.facts.files import ENDINGS, refuse_unreadable
 from anachron.facts.own import is_fact_file
 from anachron.facts.rows import GivenFacts
@@ -215,8 +215,8 @@ def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[
         import datasets
     except ImportError as error:
         raise ConfigError(
-            f"{name!r} is neither a file nor a bundled data set ({', '.join(bundled)}); to read it from the hub, "
-            "install the extra: pip install 'anachron[hub]'"
+            f"{name!r} is neither a file nor a bundled data set ({', '.join(bundled)}); to read it from the hub: "
+            f"{how_to_install('hub')}"
         ) from error
     try:
         loaded: Any = datasets.load_dataset(name, split=split, revision=revision)

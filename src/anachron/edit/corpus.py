@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from anachron.data.mini_updates import known_text
-from anachron.errors import ConfigError, DataError, first_line
+from anachron.errors import ConfigError, DataError, first_line, how_to_install
 from anachron.io import Json, file_fingerprint, rows_fingerprint
 
 PIECE = 1 << 16  # bytes of a file, or characters of a data set, that are tokenised at a time
@@ -127,7 +127,7 @@ class TextColumn:
             import datasets
         except ImportError as error:
             raise ConfigError(
-                f"corpus {name!r} is not a text file; to read data sets, install the extra: pip install 'anachron[hub]'"
+                f"corpus {name!r} is not a text file; to read data sets: {how_to_install('hub')}"
             ) from error
         self.name, self.column = name, column
         source, config, split = (name, "", "") if Path(name).exists() else _parts(name)

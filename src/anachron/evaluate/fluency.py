@@ -2,14 +2,14 @@
 
 An edit that goes wrong makes a model repeat itself, and the entropy falls. Words are those of NLTK's Treebank
 tokenizer: regular expressions only, nothing is downloaded. A full stop is a word of its own at the end of the text
-only; within it stays with the word before. Needs the extra ``edit`` (pip install 'anachron[edit]').
+only; within it stays with the word before. Needs the extra ``edit``.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import fsum, log2
 
-from anachron.errors import ConfigError, DataError
+from anachron.errors import ConfigError, DataError, how_to_install
 
 WEIGHTS = {2: 2 / 3, 3: 4 / 3}  # of bigrams and trigrams; Meng et al. 2022, whose code the paper runs
 
@@ -19,7 +19,7 @@ def words(text: str) -> list[str]:
     try:
         from nltk.tokenize import TreebankWordTokenizer
     except ImportError as error:
-        raise ConfigError(f"fluency needs the package nltk ({error}); pip install 'anachron[edit]'") from error
+        raise ConfigError(f"fluency needs the package nltk ({error}); {how_to_install('edit')}") from error
     return list(TreebankWordTokenizer().tokenize(text))
 
 

@@ -3,6 +3,7 @@
 import json
 from importlib.metadata import version
 from importlib.resources import files
+from keyword import iskeyword
 from pathlib import Path
 
 from anachron.ask.questions import Questions
@@ -42,9 +43,10 @@ def export_inspect(dataset: Dataset, questions: Questions, as_of: Date, out: Pat
     something else.
     """
     package = task_name(dataset).replace(".", "_").replace("-", "_") if name is None else name
-    if not (package.isidentifier() and package.isascii() and package == package.lower()):
+    if not (package.isidentifier() and package.isascii() and package == package.lower()) or iskeyword(package):
         raise ConfigError(
-            f"name {package!r}: a package name has lower-case letters, digits and _ only, such as anachron_mini"
+            f"name {package!r}: a package name has lower-case letters, digits and _ only and is no word of Python's; "
+            "write, for instance, anachron_mini"
         )
     open_folder(out, COMMAND)
     for stale in out.glob(f"*/{SAMPLES}"):  # of an earlier export under another name
@@ -83,7 +85,7 @@ name = {json.dumps(package)}
 version = {json.dumps(ours)}
 description = "When do facts hold? An Inspect task made by Anachron"
 requires-python = ">=3.11"
-dependencies = ["anachron=={ours}", "inspect_ai>={LEAST_INSPECT}"]
+dependencies = ["inspect_ai>={LEAST_INSPECT}"]  # and Anachron {ours}, which no registry has
 
 [project.entry-points.inspect_ai]
 {package} = {json.dumps(package)}
@@ -110,7 +112,8 @@ inspect eval {package}/task.py --model MODEL -T rounds=2 -T open_questions=false
 pip install . && inspect eval {package}/{TASK} --model MODEL                       # from anywhere
 ```
 
-Anachron must be installed where Inspect runs: it reads the answers and computes the numbers. It loads no model there.
+Anachron {version("anachron")} must be installed where Inspect runs, from its repository: it reads the answers and
+computes the numbers. It loads no model there.
 
 Each sample is a fact. The model is asked open questions with a year, and in which of two years the answer was right: a
 correct year against an incorrect one, in both orders, each question in its own conversation. Matches are drawn in up to

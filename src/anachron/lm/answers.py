@@ -1,7 +1,7 @@
 """Answers that a model writes of its own accord, greedily, up to where it ends them itself."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from anachron.lm.chat import ends_of
@@ -24,7 +24,11 @@ class WrittenAnswer(NamedTuple):
 
 
 def natural_answers(
-    lm: Any, prompts: Sequence[str], most_tokens: int, sentence_end: Callable[[str], int | None] = lambda text: None
+    lm: Any,
+    prompts: Sequence[str],
+    most_tokens: int,
+    sentence_end: Callable[[str], int | None] = lambda text: None,
+    kept: Collection[str] = (),
 ) -> list[WrittenAnswer]:
     """What a model answers each prompt, given nothing but the prompt, in at most so many tokens.
 
@@ -32,12 +36,18 @@ def natural_answers(
     break behind a word, and where ``sentence_end`` sees an end in the text so far: a base model goes on with other
     questions and facts. One that is ended by ``most_tokens``, or by the model's context, has not stopped. Prefix and
     batches are as in `anachron.lm.generation.greedy_texts`.
+
+    kept: special tokens that stay in the text, such as the marks around a model's reasoning.
     """
     ends, raw = ends_of(lm), lm.style.kind == "raw"
+    special = {*lm.tokenizer.all_special_ids} | {
+        n for n, one in lm.tokenizer.added_tokens_decoder.items() if one.special
+    }
+    dropped = special - {*lm.tokenizer.convert_tokens_to_ids([*kept])}
 
     def cut(tokens: Sequence[int]) -> tuple[str, bool]:
         end = next((place for place, token in enumerate(tokens) if token in ends), None)
-        text = lm.tokenizer.decode(tokens[:end], skip_special_tokens=True).lstrip()
+        text = lm.tokenizer.decode([token for token in tokens[:end] if token not in dropped]).lstrip()
         if raw:
             line = LINE.search(text)
             within = text if line is None else text[: line.start()]

@@ -23,7 +23,7 @@ from typing import Any
 import transformers
 from tokenizers import Regex, pre_tokenizers
 
-from anachron.errors import ModelError, first_line
+from anachron.errors import ModelError, first_line, how_to_install
 
 log = logging.getLogger("anachron")
 
@@ -101,7 +101,7 @@ def open_gguf(name: str, revision: str | None = None) -> GgufFile:
     short or is one part of several.
     """
     if find_spec("gguf") is None:
-        raise ModelError(f"to read {name}, install the package gguf: pip install 'anachron[gguf]'")
+        raise ModelError(f"to read {name}, install the package gguf: {how_to_install('gguf')}")
     path = _path_of(name, revision)
     try:
         header = read_header(path)

@@ -11,7 +11,7 @@ from ctypes import POINTER, c_bool, c_char_p, c_float, c_int32, c_size_t, c_uint
 from functools import cache
 from typing import Any
 
-from anachron.errors import BackendError
+from anachron.errors import BackendError, how_to_install
 
 log = logging.getLogger("anachron")
 
@@ -136,7 +136,7 @@ def library() -> Library:
         from xllamacpp import __version__, xllamacpp
     except ImportError as error:
         raise BackendError(
-            f"--backend llama.cpp needs the package xllamacpp ({error}): pip install 'anachron[llamacpp]'"
+            f"--backend llama.cpp needs the package xllamacpp ({error}): {how_to_install('llamacpp')}"
         ) from error
     if __version__ != VERSION:
         raise BackendError(

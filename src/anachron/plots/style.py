@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from anachron.errors import ConfigError, DataError
+from anachron.errors import ConfigError, DataError, how_to_install
 from anachron.plots.words import prefix_name
 
 if TYPE_CHECKING:  # named here for all that draw
@@ -98,7 +98,7 @@ def sheet(width: float, height: float, rows: int = 1, columns: int = 1, **option
         from matplotlib.figure import Figure
         from matplotlib.style import context
     except ImportError as error:
-        raise ConfigError(f"figures need matplotlib ({error}); pip install 'anachron[report]'") from error
+        raise ConfigError(f"figures need matplotlib ({error}); {how_to_install('report')}") from error
     with context(STYLE, after_reset=True):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, **options)

@@ -1,22 +1,22 @@
 """What a language model was asked to write as one JSON object, read leniently; and labels quoted for its prompt."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from anachron.errors import DataError
 from anachron.text.believed import whole_characters
+from anachron.text.reasoning import split_reasoning
 
 
 def object_in(text: str) -> dict[str, Any]:
     """The one JSON object in what a model wrote.
 
-    Lenient about what surrounds it: thoughts in ``<think>``, a Markdown fence, a sentence in front. Raises `DataError`
-    for no object and for more than one.
+    Lenient about what surrounds it: reasoning (`split_reasoning`), a Markdown fence, a sentence in front. Raises
+    `DataError` for no object and for more than one.
     """
-    objects = list(_objects(re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)))
+    objects = list(_objects(split_reasoning(text)[0]))
     if not objects:
         raise DataError(f"no JSON object in {shown(text)}")
     if len(objects) > 1:

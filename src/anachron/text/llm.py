@@ -1,6 +1,6 @@
 """Asks a language model behind any server that speaks the OpenAI protocol: patiently, many at a time, once each.
 
-Needs the extra ``llm`` (pip install 'anachron[llm]'). `anachron.text.llm_requests` says what ends a run, what is tried
+Needs the extra ``llm``. `anachron.text.llm_requests` says what ends a run, what is tried
 again and what is left out.
 """
 

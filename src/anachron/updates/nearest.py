@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from anachron.errors import BackendError, DataError
+from anachron.errors import BackendError, DataError, how_to_install
 from anachron.updates.features import entity_numbers
 
 if TYPE_CHECKING:
@@ -296,6 +296,6 @@ def _product():  # type: ignore[no-untyped-def]
         from sparse_dot_topn import sp_matmul_topn
     except ImportError as error:
         raise BackendError(
-            f"nearest facts need the package sparse_dot_topn ({error}); pip install 'anachron[wikidata]'"
+            f"nearest facts need the package sparse_dot_topn ({error}); {how_to_install('wikidata')}"
         ) from error
     return sp_matmul_topn

@@ -1,6 +1,6 @@
 """Figures as files: those of the analyses of a study, each under the name of its analysis, and single ones.
 
-Needs the extra ``report`` (pip install 'anachron[report]'); matplotlib is loaded when the first figure is drawn. Only
+Needs the extra ``report``; matplotlib is loaded when the first figure is drawn. Only
 its object interface is used, so drawing leaves no open figure and no setting behind.
 """
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from anachron.errors import ConfigError
+from anachron.errors import ConfigError, how_to_install
 from anachron.io import Json
 from anachron.report.page.pack import deflate
 
@@ -88,7 +88,7 @@ def plotly_source() -> str:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError:
         raise ConfigError(
-            "the report page draws with Plotly, which is not installed; pip install 'anachron[report]'"
+            f"the report page draws with Plotly, which is not installed; {how_to_install('report')}"
         ) from None
     return str(get_plotlyjs())
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anachron.errors import BackendError, ConfigError
+from anachron.errors import BackendError, ConfigError, how_to_install
 from anachron.io import versions
 from anachron.servers import retry_after
 
@@ -62,7 +62,7 @@ def client(manners: Manners) -> Iterator["httpx2.Client"]:
     try:
         import httpx2
     except ImportError as error:
-        raise ConfigError("fetching needs the package httpx2: pip install 'anachron[wikidata]'") from error
+        raise ConfigError(f"fetching needs the package httpx2: {how_to_install('wikidata')}") from error
     headers = {"User-Agent": manners.user_agent(), "Accept-Encoding": "identity"}  # ranges count bytes as they are
     with httpx2.Client(headers=headers, timeout=manners.timeout, follow_redirects=True) as opened:
         yield opened

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anachron.errors import BackendError, ConfigError, DataError, first_line
+from anachron.errors import BackendError, ConfigError, DataError, first_line, how_to_install
 from anachron.stores import Place, StorePath
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError as error:
-        raise ConfigError("page views need DuckDB: pip install 'anachron[wikidata]'") from error
+        raise ConfigError(f"page views need DuckDB: {how_to_install('wikidata')}") from error
     return duckdb
 
 

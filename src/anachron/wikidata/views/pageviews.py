@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from anachron.errors import ConfigError, DataError
+from anachron.errors import ConfigError, DataError, how_to_install
 from anachron.stores import Place, place
 from anachron.wikidata.reading.streams import Compression, text_of
 
@@ -117,7 +117,7 @@ def _text(path: Place, progress: Callable[[int], None], threads: int) -> Iterato
             progress(position[0])
             yield chunk
     except ImportError as error:
-        raise ConfigError(f"reading gz files needs {error.name}: pip install 'anachron[wikidata]'") from error
+        raise ConfigError(f"reading gz files needs {error.name}: {how_to_install('wikidata')}") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error}); fetch it again") from error
 
