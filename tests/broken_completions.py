@@ -234,6 +234,7 @@ BROKEN: dict[str, Any] = {
     "short numbers": _cut("token_logprobs", by=1),
     "short tokens": _cut("tokens", by=1),
     "numbers reversed": _lists(lambda lists: lists.update(token_logprobs=[None, *lists["token_logprobs"][:0:-1]])),
+    "echo ignored": _lists(lambda lists: lists.update({name: values[-1:] for name, values in lists.items()})),
     # choices
     "index repeated": _indices(lambda index: 0),
     "index from one": _indices(lambda index: index + 1),

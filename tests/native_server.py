@@ -182,7 +182,8 @@ class Served:
         if path == "counts":
             return 200, json.dumps(self.counts).encode()
         if path == "metrics" and self.kind == "vllm":
-            hits = f'vllm:prefix_cache_hits_total{{engine="0",model_name="served"}} {float(self.counts["cached"])}\n'
+            count = self.fault.removeprefix("counter:") if "counter:" in self.fault else float(self.counts["cached"])
+            hits = f'vllm:prefix_cache_hits_total{{engine="0",model_name="served"}} {count}\n'
             return 200, f"# HELP vllm:prefix_cache_hits_total x\n{hits}".encode()
         if path == "v1/models":
             parent = "base" if self.fault == "adapter" else None

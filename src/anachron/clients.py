@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from anachron.errors import BackendError, how_to_install
-from anachron.servers import is_openai, public_url
+from anachron.errors import BackendError, ConfigError, how_to_install
+from anachron.servers import is_openai, is_this_machine, public_url, secrets_of, shown, without_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,16 +23,26 @@ def openai_client(address: str, key: str, *, timeout: float, max_retries: int) -
     """A client of a server, which sends the key, if there is one, and to OpenAI alone what else says who asks.
 
     timeout: seconds that one try may take, from the connection to the last byte: a server that sends a byte now and
-    then is given up like one that is silent. Redirections are not followed, for the key would follow, too.
-    Raises `BackendError` without the package ``openai``, and from requests whose reply is beyond `LONGEST_REPLY`.
+    then is given up like one that is silent. Redirections are not followed, for the key would follow, too. What the
+    address has as its query stands behind the path of each request. A proxy of the environment is used, but not on the
+    way to this machine itself: the key would leave it.
+    Raises `BackendError` without the package ``openai``, and from requests whose reply is beyond `LONGEST_REPLY`;
+    `ConfigError` for an address or a proxy that cannot be used.
     """
     try:
         from openai import OpenAI
     except ImportError as error:
         raise BackendError(f"asking a model needs the package openai ({error}); {how_to_install('llm')}") from error
     unsent = (() if is_openai(address) else OF_OPENAI) + (() if key else ("authorization",))
-    http = _timed_client(timeout, unsent)
-    return OpenAI(api_key=key or "none", base_url=address, timeout=timeout, max_retries=max_retries, http_client=http)
+    address, query = without_query(address)
+    http = _timed_client(timeout, unsent, query, proxied=not is_this_machine(urlsplit(address).hostname or ""))
+    try:
+        return OpenAI(
+            api_key=key or "none", base_url=address, timeout=timeout, max_retries=max_retries, http_client=http
+        )
+    except (_http_library().InvalidURL, ValueError) as error:
+        words = shown(error, secrets_of(address, key))
+        raise ConfigError(f"server address {public_url(address)!r}: {words}; write it as http://host:port/v1") from None
 
 
 def send(client: "OpenAI", url: str, body: Mapping[str, Any] | None = None) -> bytes:
@@ -51,8 +62,11 @@ def _http_library() -> Any:
     return import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
 
 
-def _timed_client(seconds: float, unsent: tuple[str, ...]) -> Any:
-    """The HTTP client of the package, with an end to every request, to its time and to its size."""
+def _timed_client(seconds: float, unsent: tuple[str, ...], query: str, *, proxied: bool) -> Any:
+    """The HTTP client of the package, with an end to every request, to its time and to its size.
+
+    query: behind the path of each. proxied: whether the proxies count that the environment names.
+    """
     from openai import DefaultHttpxClient
 
     library = _http_library()
@@ -69,6 +83,9 @@ def _timed_client(seconds: float, unsent: tuple[str, ...]) -> Any:
         def send(self, request: Any, *, stream: bool = False, **how: Any) -> Any:
             for name in unsent:
                 request.headers.pop(name, None)
+            if query:
+                own = request.url.query
+                request.url = request.url.copy_with(query=b"&".join(part for part in (query.encode(), own) if part))
             clock.end = monotonic() + seconds
             response = super().send(request, stream=True, **how)
             try:
@@ -81,7 +98,13 @@ def _timed_client(seconds: float, unsent: tuple[str, ...]) -> Any:
                 response.status_code, headers=headers, content=body, request=request, extensions=response.extensions
             )
 
-    client: Any = TimedClient(timeout=seconds, follow_redirects=False)
+    try:
+        client: Any = TimedClient(timeout=seconds, follow_redirects=False, trust_env=proxied)
+    except (library.InvalidURL, ValueError, ImportError) as error:  # SOCKS needs a package; its address may hold a key
+        raise ConfigError(
+            f"the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names cannot be used ({type(error).__name__}): write "
+            "it as http://host:port, or unset the variable"
+        ) from None
     for transport in (client._transport, *client._mounts.values()):
         if transport is not None:  # there is no public way to the connections that a client opens
             transport._pool._network_backend = _TimedBackend(transport._pool._network_backend, left)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
+from socket import inet_aton
 from string import ascii_lowercase, ascii_uppercase
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from anachron.errors import ConfigError
 
@@ -20,8 +21,11 @@ OPENAI = "https://api.openai.com/v1"
 WORDS = 300  # characters of a server's message that are shown
 UNKNOWN = "unknown"  # in the place of an address: of answers kept by versions that did not record theirs
 SHORTEST = 8  # characters of a key in a row that are not shown
+LONGEST_TIMEOUT = 604_800  # seconds; what waits on sockets counts in milliseconds and ends at 24 days
+LONGEST_NAME = 40  # letters of a variable's name that is shown though no such variable is there
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _SECONDS = re.compile(r"\d+(\.\d+)?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -66,13 +70,46 @@ def same_servers(urls: Iterable[str] | None) -> tuple[str, ...]:
 
 def check_address(url: str) -> None:
     """Raise `ConfigError` for an address that is not of HTTP."""
+    if not all(sign.isprintable() and not sign.isspace() for sign in url):  # urlsplit passes over line breaks and tabs
+        raise ConfigError(
+            f"server address {shown(public_url(url), ())!r}: it holds spaces, line breaks or control characters; "
+            "write it as http://host:port/v1"
+        )
     try:
         parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, half an IPv6 address
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not parts.fragment
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a port that is no number, half an IPv6 address, a part of a name that is too long or empty
         good = False
     if not good:
         raise ConfigError(f"server address {public_url(url)!r}: write it as http://host:port/v1")
+
+
+def without_query(url: str) -> tuple[str, str]:
+    """An address, and what stands behind its ``?``, which belongs behind the path of each request."""
+    address, _, query = url.partition("?")
+    return address, query
+
+
+def check_timeout(seconds: float) -> None:
+    """Raise `ConfigError` for a time that no request can take."""
+    if not 0 < seconds <= LONGEST_TIMEOUT:
+        raise ConfigError(f"timeout {seconds}: give seconds above 0, at most {LONGEST_TIMEOUT:,} (a week)")
+
+
+def check_variable(name: str) -> None:
+    """Raise `ConfigError` for what cannot be the name of an environment variable, and may be the key itself."""
+    if not _VARIABLE.fullmatch(name):
+        raise ConfigError(
+            "api_key_env (--api-key-env) takes the name of the environment variable that holds the key, and what was "
+            "given is none (letters, digits and _, not beginning with a digit; it is not shown, for it may be the key "
+            "itself): export MY_KEY=..., then --api-key-env MY_KEY"
+        )
+
+
+def variable_shown(name: str) -> str:
+    """A variable's name as it may be shown: not where it may be a key that stands in the place of a name."""
+    return name if name in os.environ or (name == name.upper() and len(name) <= LONGEST_NAME) else "that was named"
 
 
 def is_openai(address: str) -> bool:
@@ -92,12 +129,13 @@ def key_for(address: str, variable: str | None) -> str:
     if variable is None and not is_openai(address):
         return ""
     name = variable or "OPENAI_API_KEY"
-    key = os.environ.get(name, "").strip()
+    check_variable(name)
+    key, told = os.environ.get(name, "").strip(), variable_shown(name)
     if not key:
-        raise ConfigError(f"the environment variable {name} holds no key; set it, or name another with --api-key-env")
+        raise ConfigError(f"the environment variable {told} holds no key; set it, or name another with --api-key-env")
     if not all("!" <= sign <= "~" for sign in key):  # a header cannot hold it, and the refusal would show it
         raise ConfigError(
-            f"the environment variable {name} holds no key: a key consists of ASCII letters, digits and signs only"
+            f"the environment variable {told} holds no key: a key consists of ASCII letters, digits and signs only"
         )
     return key
 
@@ -105,7 +143,7 @@ def key_for(address: str, variable: str | None) -> str:
 def open_to_all(address: str, key: str) -> str | None:
     """What to warn of where a key, or a password in the address, would cross a network unencrypted."""
     parts = urlsplit(address)
-    if parts.scheme != "http" or not (key or parts.password) or _is_this_machine(parts.hostname or ""):
+    if parts.scheme != "http" or not (key or parts.password) or is_this_machine(parts.hostname or ""):
         return None
     return (
         f"the key goes to {public_url(address)} unencrypted, so anybody on the way can read it; use https if possible"
@@ -113,9 +151,12 @@ def open_to_all(address: str, key: str) -> str | None:
 
 
 def secrets_of(address: str, key: str) -> tuple[str, ...]:
-    """What of a server's address and key must not be shown."""
-    password = urlsplit(address).password
-    return tuple(secret for secret in (key, password and unquote(password), password) if secret)
+    """What of a server's address and key must not be shown; of the address a password and what its query says."""
+    parts = urlsplit(address)
+    said = [value for _, value in parse_qsl(parts.query) if len(value) >= SHORTEST]
+    return tuple(
+        secret for secret in (key, parts.password and unquote(parts.password), parts.password, *said) if secret
+    )
 
 
 def redirected(where: str, status: int, headers: Mapping[str, str]) -> str:
@@ -161,11 +202,17 @@ def _forms(secret: str) -> list[str]:
     return [form for form in forms if len(form) >= min(SHORTEST, len(secret))]
 
 
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Whether a host's name or address, in any of its spellings, is that of this machine itself."""
+    host = host.lower().rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
         address = ip_address(host)
     except ValueError:
-        return False
+        try:
+            address = ip_address(inet_aton(host))  # 127.1 and 0x7f000001 are read as the system reads them
+        except (OSError, ValueError):
+            return False
+    address = getattr(address, "ipv4_mapped", None) or address
     return address.is_loopback or address.is_unspecified

@@ -199,6 +199,14 @@ def test_what_would_be_a_wrong_number_is_refused(serve, mode: str, what: str):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("count", ["1e999", "1.2.3", "NaN", "-1", "+Inf", "1e30", "many"])
+def test_a_counter_of_the_cache_that_is_none_is_one_line(serve, count: str):
+    model, _ = served(serve(f"vllm-counter:{count}"), tries=1)
+    with pytest.raises(BackendError, match=r"gives a counter of its metrics as '.+', and it must") as caught:
+        score_texts(model, model.encode(PAIRS[:1]))
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("mode", ["vllm-half-way", "sglang-half-way"])
 def test_a_refusal_half_way_ends_the_run_in_one_line(serve, mode: str):
     model, _ = served(serve(mode))

@@ -151,6 +151,12 @@ def test_a_key_that_a_server_repeats_is_shown_nowhere(serve, mode: str):
         assert not any(form[i : i + 8] in shown for i in range(len(form) - 7))
 
 
+def test_a_server_that_ignores_echo_is_told_so(serve):
+    model = served(serve("echo ignored"), tries=1)
+    with pytest.raises(BackendError, match=r"ignores echo: .* supports echo with logprobs, such as vLLM"):
+        score_texts(model, model.encode(PAIRS[:2]))
+
+
 def test_the_key_is_not_taken_elsewhere(serve):
     model = served(serve("elsewhere"), api_key=KEY)
     before = counts(serve())["requests"]

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from anachron.ask.budget import Budget, Cost, Kind, Prices, affordable, cost_of, expected
+from anachron.ask.budget import Budget, Cost, Kind, Prices, cost_of, expected
 from anachron.ask.estimator import mean_over_facts, weighted
 from anachron.ask.matching import READ, Reading, read_choice, read_name, read_period
+from anachron.ask.purse import Purse, named
 from anachron.ask.questions import AskedFact, Questions
 from anachron.ask.sampling import ROUNDS, Call, Matches, Read, ask_matches, by_fact
 from anachron.checks.present import PresentQuestion
@@ -14,7 +15,7 @@ from anachron.errors import ConfigError
 from anachron.io import Json
 from anachron.jobs import Callbacks
 from anachron.text.answers import Answer
-from anachron.text.llm_settings import NoAnswer
+from anachron.text.llm_settings import UNPAID, Meter, NoAnswer
 
 WAYS = ("open", "choice", "period")
 LEAST_ROUNDS = 3  # with one, of 100 facts the bias of position is off by more than 2 points in a fifth of all cases
@@ -34,6 +35,15 @@ class Answerer(Protocol):
 
     def answers(self, prompts: Sequence[str], callbacks: Callbacks) -> list[Answer | NoAnswer]:
         """An answer to each; the same prompt is asked once, and not again once it was answered."""
+        ...
+
+
+@runtime_checkable
+class MeteredAnswerer(Answerer, Protocol):
+    """Who may send several requests for an answer, each of which costs something."""
+
+    def metered_answers(self, prompts: Sequence[str], callbacks: Callbacks, meter: Meter) -> list[Answer | NoAnswer]:
+        """As `answers`, as far as the meter allows; for the others the reason is `UNPAID`."""
         ...
 
 
@@ -97,24 +107,54 @@ class Asking:
     said: list[Said] = field(default_factory=list)
     spent: Cost = field(default_factory=Cost)
     ended: bool = False  # by the budget
+    purse: Purse | None = None  # by default one for these questions alone
 
     def ask(self, questions: Sequence[Question]) -> list[Reading]:
         """Readings of the first questions, or of all where the budget lasts."""
+        replies = self._replies(questions)
+        asked = len(replies)
+        while asked and isinstance(last := replies[asked - 1], NoAnswer) and last.reason == UNPAID:
+            asked -= 1
+        self.ended |= asked < len(questions)
         readings: list[Reading] = []
-        while len(readings) < len(questions):
-            rest = questions[len(readings) :]
-            ahead = expected((one.kind, one.prompt) for one in rest)
-            number = affordable(len(rest), self.spent, ahead, self.settings.budget, self.settings.prices)
-            if not number:
-                self.ended = True
-                break
-            replies = self.answerer.answers([one.prompt for one in rest[:number]], self.callbacks)
-            for one, reply in zip(rest, replies, strict=False):
-                reading = one.read(reply)
-                self.spent += cost_of(one.kind, one.prompt, reply)
-                self.said.append(Said(one.kind, one.prompt, reply, reading, one.fact_id, one.year, one.call))
-                readings.append(reading)
+        for one, reply in zip(questions[:asked], replies, strict=False):
+            reading = one.read(reply)
+            self.spent += cost_of(one.kind, one.prompt, reply)
+            self.said.append(Said(one.kind, one.prompt, reply, reading, one.fact_id, one.year, one.call))
+            readings.append(reading)
         return readings
+
+    def tell_spent(self) -> None:
+        """Say how many requests were sent, where they are more than the questions."""
+        if self.purse is not None and self.purse.spent.calls > self.spent.calls:
+            self.callbacks.notice(
+                f"{self.purse.spent.calls:,} requests were sent for {self.spent.calls:,} questions, over all runs"
+            )
+
+    def _replies(self, questions: Sequence[Question]) -> list[Answer | NoAnswer]:
+        """A reply to each, or to the first ones. Who has no requests to count is asked as many as can be paid."""
+        settings, prompts = self.settings, [one.prompt for one in questions]
+        limit = getattr(self.answerer, "most_tokens", None)  # of an answer of a local model
+        purse = self.purse = self.purse or Purse(settings.budget, settings.prices)
+        purse.warn = self.callbacks.warn
+        purse.kinds |= {one.prompt: one.kind for one in questions}
+        if isinstance(self.answerer, MeteredAnswerer):
+            return self.answerer.metered_answers(prompts, self.callbacks, purse)
+        replies: list[Answer | NoAnswer] = []
+        while len(replies) < len(prompts):
+            wave: list[str] = []
+            for prompt in prompts[len(replies) :]:
+                known = named(prompt) in purse.answered or prompt in purse.open
+                if not known and not purse.take(prompt, limit, entered=False):
+                    break
+                wave.append(prompt)
+            if not wave:
+                break
+            for prompt, reply in zip(wave, self.answerer.answers(wave, self.callbacks), strict=True):
+                if prompt in purse.open:
+                    purse.settle(prompt, reply if isinstance(reply, Answer) else "refused")
+                replies.append(reply)
+        return replies
 
 
 def present_question(questions: Questions, asked: PresentQuestion) -> Question:
@@ -165,10 +205,10 @@ def estimate(questions: Questions, present: Sequence[PresentQuestion], settings:
 
 def ask_all_questions(
     questions: Questions, present: Sequence[PresentQuestion], answerer: Answerer, settings: AskSettings,
-    callbacks: Callbacks | None = None,
+    callbacks: Callbacks | None = None, purse: Purse | None = None,
 ) -> Asking:  # fmt: skip
-    """Ask everything; what was said, and whether the budget ended it."""
-    asking = Asking(answerer, settings, callbacks or Callbacks())
+    """Ask everything; what was said, and whether the budget ended it. purse: what counts the requests."""
+    asking = Asking(answerer, settings, callbacks or Callbacks(), purse=purse)
     asking.ask(plain_questions(questions, present, settings.ways))
     if "choice" in settings.ways and not asking.ended:
         facts = {fact.fact_id: fact for fact in questions.facts}

@@ -7,13 +7,13 @@ from typing import Literal
 
 from anachron.errors import ConfigError
 from anachron.text.answers import Answer
-from anachron.text.llm_settings import NoAnswer
+from anachron.text.believed import LETTERS, prompt_tokens
+from anachron.text.llm_settings import NoAnswer, check_prices
 
 Kind = Literal["present", "open", "period", "choice"]
 Unit = Literal["calls", "tokens", "money"]
 UNITS: tuple[Unit, ...] = ("calls", "tokens", "money")
 WRITTEN: Mapping[Kind, int] = {"present": 8, "open": 8, "period": 16, "choice": 5}  # tokens of a bare answer
-LETTERS, AROUND = 4, 10  # letters a token, and tokens that a chat puts around a question
 SECONDS = 1.0  # that a call is taken to last
 
 
@@ -25,8 +25,7 @@ class Prices:
     written: float
 
     def __post_init__(self) -> None:
-        if self.read < 0 or self.written < 0:
-            raise ConfigError(f"prices {self.read} and {self.written}: a price is 0 or more, for a million tokens")
+        check_prices(self.read, self.written)
 
     def of(self, read: float, written: float) -> float:
         return (self.read * read + self.written * written) / 1e6
@@ -60,7 +59,7 @@ def parse_budget(text: str, prices: Prices | None) -> Budget:
 
 def tokens_of(kind: Kind, prompt: str) -> tuple[float, float]:
     """About how many tokens a question has and its bare answer, without reasoning."""
-    return AROUND + len(prompt) / LETTERS, float(WRITTEN[kind])
+    return prompt_tokens(prompt), float(WRITTEN[kind])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +104,9 @@ def cost_of(kind: Kind, prompt: str, reply: Answer | NoAnswer) -> Cost:
 
 
 def affordable(questions: int, spent: Cost, ahead: Cost, budget: Budget | None, prices: Prices | None) -> int:
-    """How many of the next questions may be sent at once.
-
-    ahead: what all of them are expected to cost. Calls are counted exactly; of tokens and money half of what is left is
-    taken, at what a call has cost so far, then half of the rest, so that answers longer than expected overdraw it by
-    one call at most.
-    """
+    """How many of the next questions can be paid, at what all of them are expected to cost together (ahead)."""
     if budget is None:
         return questions
     left = budget.amount - spent.in_unit(budget.unit, prices)
-    if budget.unit == "calls":
-        return max(0, min(questions, int(left)))
-    basis = spent if spent.calls else ahead
-    each = basis.in_unit(budget.unit, prices) / basis.calls
-    if each == 0:
-        return questions
-    return 0 if left < each else max(1, min(questions, int(left / each / 2)))
+    each = ahead.in_unit(budget.unit, prices) / ahead.calls
+    return questions if each == 0 else max(0, min(questions, int(left / each)))

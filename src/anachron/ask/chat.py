@@ -12,7 +12,7 @@ from anachron.run_folder import SAME_AS
 from anachron.text.answers import Answer, AnswerCache
 from anachron.text.llm import ask_all
 from anachron.text.llm_requests import open_client
-from anachron.text.llm_settings import LlmSettings, NoAnswer
+from anachron.text.llm_settings import Learned, LlmSettings, Meter, NoAnswer, Unmetered
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -31,6 +31,7 @@ class ChatAnswerer:
     label: str | None = None
     names: Counter[str] = field(default_factory=Counter)
     opened: "tuple[OpenAI, str] | None" = field(default=None, repr=False)
+    learned: Learned = field(default_factory=Learned, repr=False)
 
     @property
     def name(self) -> str:
@@ -42,11 +43,14 @@ class ChatAnswerer:
         return {"backend": "chat"} | known | ({SAME_AS: recorded["same_as"]} if self.settings.same_as else {})
 
     def answers(self, prompts: Sequence[str], callbacks: Callbacks) -> list[Answer | NoAnswer]:
+        return self.metered_answers(prompts, callbacks, Unmetered())
+
+    def metered_answers(self, prompts: Sequence[str], callbacks: Callbacks, meter: Meter) -> list[Answer | NoAnswer]:
         if self.opened is None:
             self.opened = open_client(self.settings)
         replies, _ = ask_all(
-            prompts, self.settings, AnswerCache(self.folder), keep_cut_off=True, opened=self.opened,
-            callbacks=callbacks,
+            prompts, self.settings, AnswerCache(self.folder), keep_cut_off=True, opened=self.opened, meter=meter,
+            learned=self.learned, callbacks=callbacks,
         )  # fmt: skip
         for reply in replies:
             if isinstance(reply, Answer) and reply.served_by is not None:

@@ -1,6 +1,7 @@
 """A run that asks: a folder with every answer and the tables made of them, which survives being killed.
 
 ``answers/`` holds each answer as it came (`anachron.text.answers.AnswerCache`), so nothing is asked twice;
+``spent.jsonl`` each request, so that a budget counts over all runs (`anachron.ask.purse`);
 ``answers.jsonl``, ``facts.csv`` and ``ask.json`` are made of them when all is asked. The same command goes on where it
 was; one with another budget, width or number of rounds too.
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.ask.asking import Answerer, Asking, AskSettings, ask_all_questions
+from anachron.ask.purse import kept_purse
 from anachron.ask.questions import Questions
 from anachron.ask.tables import ANSWER_SCHEMA, FACT_SCHEMA, answers_table, facts_table, present_table, summary_of
 from anachron.checks.present import PresentQuestion
@@ -56,7 +58,9 @@ def run_asking(
         run.remove_leftovers(ANSWERS)
         run.record["status"] = "running"
         run.save()
-        asking = ask_all_questions(questions, present, answerer, settings, callbacks)
+        with kept_purse(folder, settings.budget, settings.prices) as purse:
+            asking = ask_all_questions(questions, present, answerer, settings, callbacks, purse)
+        asking.tell_spent()
         found = _found(folder, answerer.name, asking, questions, present, as_of)
         run.write_table(ANSWERS_FILE, found.answers)
         run.write_table(FACTS_FILE, found.facts)

@@ -232,7 +232,11 @@ def say_cost(
     from anachron.pipelines.asking import cost_lines
 
     concurrency = (scorer.concurrency or CONCURRENCY) if scorer.backend == "chat" else 1
-    for line in cost_lines(number, *cost, settings, concurrency, noun):
+    alone = settings.budget is not None and settings.budget.unit != "calls" and asking.max_tokens is None
+    lines = cost_lines(number, *cost, settings, 1 if alone else concurrency, noun)
+    if alone and concurrency > 1:
+        lines.append("one question at a time, since an answer may have any length; with --max-tokens several are asked")
+    for line in lines:
         if asking.dry_run:
             stdout().print(line, markup=False, soft_wrap=True)
         else:

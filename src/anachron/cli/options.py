@@ -1,12 +1,14 @@
 """Options that several commands share; groups of them are dataclasses, see `anachron.cli.groups`."""
 
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anachron.errors import ConfigError
+from anachron.servers import check_variable
 from anachron.text.llm_settings import LlmSettings
 
 if TYPE_CHECKING:
@@ -14,6 +16,20 @@ if TYPE_CHECKING:
 
     from anachron.cluster import Spread
     from anachron.core.dates import Date
+
+
+def variable_name(name: str | None) -> str | None:
+    """The name of an environment variable, checked before anything is said of it: it may be the key itself."""
+    if name is not None:
+        check_variable(name)
+    return name
+
+
+def finite(option: typer.CallbackParam, number: float | None) -> float | None:
+    """A number that can be counted with, which infinity and NaN are not."""
+    if number is not None and not isfinite(number):
+        raise ConfigError(f"{option.opts[0]} {number}: give a finite number")
+    return number
 
 
 def known_format(name: str) -> str:
@@ -78,7 +94,8 @@ DumpDate = Annotated[str, typer.Option(help="Date of the dump: YYYY-MM-DD.")]
 ApiKeyEnv = Annotated[
     str | None,
     typer.Option(
-        help="Environment variable that holds the server's key. Default: OPENAI_API_KEY for OpenAI, otherwise none."
+        help="Environment variable that holds the server's key. Default: OPENAI_API_KEY for OpenAI, otherwise none.",
+        callback=variable_name,
     ),
 ]
 LlmBaseUrl = Annotated[
@@ -102,8 +119,11 @@ AnswerFolder = Annotated[
         "--cache", help="Folder in which answers are cached. Default: one for all runs, in your cache folder."
     ),
 ]
-PriceIn = Annotated[float | None, typer.Option(min=0, help="Price per million input tokens, for computing the cost.")]
-PriceOut = Annotated[float | None, typer.Option(min=0, help="Price per million output tokens.")]
+PriceIn = Annotated[
+    float | None,
+    typer.Option(min=0, help="Price per million input tokens, for computing the cost.", callback=finite),
+]
+PriceOut = Annotated[float | None, typer.Option(min=0, help="Price per million output tokens.", callback=finite)]
 Templates = Annotated[
     bool,
     typer.Option("--templates", help="Write questions from the templates of each relation instead of with a model."),

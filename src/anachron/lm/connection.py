@@ -3,19 +3,27 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anachron.clients import openai_client, send
 from anachron.errors import BackendError, ConfigError
-from anachron.lm.replies import BadReply
-from anachron.servers import check_address, is_openai, public_url, redirected, secrets_of, shown
+from anachron.lm.replies import BadReply, read_counter
+from anachron.servers import (
+    check_address,
+    check_timeout,
+    is_openai,
+    public_url,
+    redirected,
+    secrets_of,
+    shown,
+    without_query,
+)
 
 if TYPE_CHECKING:
     from openai import APIStatusError
 
 Believed = TypeVar("Believed")
-HITS = re.compile(r"^vllm:prefix_cache_hits_total(?:\{.*\})? +([0-9.eE+]+)$", re.MULTILINE)
+HITS = re.compile(r"^vllm:prefix_cache_hits_total(?:\{.*\})? +(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +47,7 @@ class Server:
         check_address(self.base_url)
         if self.concurrency < 1 or self.tries < 1:
             raise ConfigError(f"concurrency {self.concurrency}, tries {self.tries}: both are at least 1")
-        if not 0 < self.timeout < inf:
-            raise ConfigError(f"timeout {self.timeout}: give a number of seconds above 0")
+        check_timeout(self.timeout)
 
 
 class Connection:
@@ -61,7 +68,7 @@ class Connection:
     @property
     def root(self) -> str | None:
         """The address that a server's own ways stand behind; ``None`` where there can be none."""
-        root, _, version = self.server.base_url.rstrip("/").rpartition("/")
+        root, _, version = without_query(self.server.base_url)[0].rstrip("/").rpartition("/")
         return root if version == "v1" and not is_openai(self.server.base_url) else None
 
     def complete(self, **asked: Any) -> bytes:
@@ -85,7 +92,7 @@ class Connection:
         except APIStatusError:
             return None
         found = HITS.findall(metrics.decode("utf-8", "replace"))
-        return int(sum(map(float, found))) if found else None
+        return sum(self.believing(read_counter, text) for text in found) if found else None
 
     def _sent(self, request: Callable[[Any], bytes]) -> bytes:
         from openai import APIConnectionError, APIStatusError, OpenAIError

@@ -16,6 +16,7 @@ from anachron.lm.spans import Encoded
 ROUNDING = 1e-5  # above 0: what a softmax in float32 can be off by, and below any probability that a text is made of
 SAME = 1e-3  # between two mentions of one number in a reply
 HALF = 0.5  # between two computations of one number in half precision, which differ by less
+MOST_COUNTED = 2.0**63  # that a counter of tokens holds
 NO_NUMBER = -9999.0  # what vLLM writes for minus infinity, which JSON does not have
 
 
@@ -118,6 +119,17 @@ def check_cached(cached: Any, sent: int) -> int | None:
     return cached
 
 
+def read_counter(text: str) -> int:
+    """A counter of a server's metrics. Raises `BadReply` where it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < MOST_COUNTED:
+        bad("a counter of its metrics", text, f"a number from 0 to {MOST_COUNTED:g}")
+    return int(value)
+
+
 def scores(text: Encoded, choice: Choice, token: Callable[[int], Token]) -> float:
     """log Pr of a text's answer from its part of a reply. What follows the text there was generated, and is not used.
 
@@ -129,6 +141,11 @@ def scores(text: Encoded, choice: Choice, token: Callable[[int], Token]) -> floa
         raise BadReply(
             "returns no log-probabilities of the prompt; /v1/completions must support echo with logprobs, as that of "
             "vLLM does"
+        )
+    if len(choice.tokens) == 1 < size:
+        raise BadReply(
+            f"ignores echo: asked to return a text of {size} tokens with their log-probabilities, it returns the one "
+            "that it generated; use a server whose /v1/completions supports echo with logprobs, such as vLLM"
         )
     if len(choice.tokens) - size not in (0, 1):
         raise BadReply(

@@ -10,6 +10,7 @@ import polars as pl
 
 from anachron.ask.asking import Answerer, Asking, AskSettings
 from anachron.ask.budget import Cost, expected
+from anachron.ask.purse import kept_purse
 from anachron.ask.run import ANSWERS, ANSWERS_FILE
 from anachron.ask.tables import answers_table
 from anachron.data.mini_changes import MINI_CHANGES
@@ -135,8 +136,11 @@ def find_horizon_by_answers(
         run.remove_leftovers(ANSWERS)
         run.record["status"] = "running"
         run.save()
-        asking = Asking(answerer, settings or AskSettings(), callbacks)
-        readings = dict(zip(questions, asking.ask([*questions.values()]), strict=False))
+        settings = settings or AskSettings()
+        with kept_purse(run.path, settings.budget, settings.prices) as purse:
+            asking = Asking(answerer, settings, callbacks, purse=purse)
+            readings = dict(zip(questions, asking.ask([*questions.values()]), strict=False))
+        asking.tell_spent()
         run.write_table(ANSWERS_FILE, answers_table(asking, around))
         run.finish()
     if asking.ended:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anachron.errors import ConfigError
 from anachron.io import file_fingerprint, parse_json, read_text, versions
-from anachron.servers import check_address, key_for, open_to_all, public_url, same_servers
+from anachron.servers import (
+    check_address,
+    check_variable,
+    key_for,
+    open_to_all,
+    public_url,
+    same_servers,
+    variable_shown,
+)
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
@@ -52,10 +60,14 @@ class Backend:
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise ConfigError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
+        if self.api_key_env is not None:
+            check_variable(self.api_key_env)
         for_servers = {
-            "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency,
+            "--base-url": None if self.base_url is None else public_url(self.base_url),
+            "--api-key-env": None if self.api_key_env is None else variable_shown(self.api_key_env),
+            "--concurrency": self.concurrency,
             "--same-as": " ".join(map(public_url, self.same_as or ())) or None,
-        }  # fmt: skip
+        }
         for_models = {
             "--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus_per_replica or None,
             "--deterministic": self.deterministic or None,

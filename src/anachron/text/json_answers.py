@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from anachron.errors import DataError
+from anachron.text.believed import whole_characters
 from anachron.text.reasoning import split_reasoning
 
 
@@ -32,7 +33,8 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             at += 1
             continue
-        yield value
+        # half of a surrogate pair may be written as an escape, and no file in UTF-8 can hold it
+        yield json.loads(whole_characters(json.dumps(value, ensure_ascii=False))[0])
 
 
 def shown(text: str, limit: int = 200) -> str:

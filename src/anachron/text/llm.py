@@ -4,6 +4,7 @@ Needs the extra ``llm``. `anachron.text.llm_requests` says what ends a run, what
 again and what is left out.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -14,8 +15,9 @@ from anachron.errors import ConfigError, DataError
 from anachron.jobs import Callbacks
 from anachron.servers import UNKNOWN
 from anachron.text.answers import Answer, AnswerCache, damaged_answers, default_cache, prompt_key
+from anachron.text.believed import believed
 from anachron.text.llm_requests import Asker
-from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
+from anachron.text.llm_settings import UNPAID, Learned, LlmSettings, Meter, NoAnswer, Unmetered, Usage
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -40,6 +42,8 @@ def ask_all(
     schema: dict[str, Any] | None = None,
     keep_cut_off: bool = False,
     opened: "tuple[OpenAI, str] | None" = None,
+    meter: Meter | None = None,
+    learned: Learned | None = None,
     callbacks: Callbacks | None = None,
 ) -> tuple[list[Answer | NoAnswer], Usage]:
     """Answers to texts, in their order. The same text is asked once; one whose whole answer is on disk is not asked.
@@ -48,6 +52,8 @@ def ask_all(
     schema: a JSON schema that the answer must follow, where the server can hold the model to one.
     keep_cut_off: an answer that ended at the server's limit is an answer, and not asked for again.
     opened: a client and its key (`anachron.text.llm_requests.open_client`), for those who ask several times.
+    meter: counts what requests cost, and ends them: what is not asked then is a `NoAnswer` for the reason `UNPAID`.
+    learned: what the server does not take, for those who ask several times.
     callbacks: told (answers, of how many), and what the run does without.
 
     Raises `DataError` where kept answers are not as they were written, `ConfigError` for those of an earlier version
@@ -59,11 +65,12 @@ def ask_all(
     parameters = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "schema": schema}
     keys = [prompt_key(settings.model, prompt, parameters, settings.server) for prompt in prompts]
     texts = dict(zip(keys, prompts, strict=True))
-    usage = Usage()
+    usage, meter = Usage(), meter or Unmetered()
     answers: dict[str, Answer | NoAnswer] = {}
     for key, kept in _kept(texts, settings, kept_answers, parameters, keep_cut_off, callbacks).items():
         if kept is not None:
-            answers[key] = kept
+            answers[key] = kept = believed(kept, texts[key])[0]  # an earlier version kept what the server said
+            meter.kept(texts[key], kept)
             usage.kept += 1
             usage.kept_prompt_tokens += kept.prompt_tokens or 0
             usage.kept_completion_tokens += kept.completion_tokens or 0
@@ -71,9 +78,11 @@ def ask_all(
     with callbacks.bar("asking") as told:
         told.progress(len(answers), len(texts))
         if missing:
-            _ask_missing(
-                Asker(settings, kept_answers, schema, usage, told.notice, keep_cut_off, opened), missing, answers, told
-            )
+            asker = Asker(
+                settings, kept_answers, schema, usage, told.notice, keep_cut_off, opened, meter, learned or Learned(),
+                told.warn,
+            )  # fmt: skip
+            _ask_missing(asker, missing, answers, told)
     return [answers[key] for key in keys], usage
 
 
@@ -116,20 +125,35 @@ def _kept(
 
 
 def _ask_missing(asker: Asker, texts: dict[str, str], answers: dict[str, Answer | NoAnswer], told: Callbacks) -> None:
-    """Ask each of the texts, by key, in threads, and put its answer to those that are there."""
-    total = len(answers) + len(texts)
-    with ThreadPoolExecutor(min(asker.settings.concurrency, len(texts)), "ask") as pool:
+    """Ask each of the texts, by key, in threads, and put its answer to those that are there.
+
+    They are begun in their order, as many at a time as there are threads, and as the meter allows.
+    """
+    total, settings, meter = len(answers) + len(texts), asker.settings, asker.meter
+    waiting, running = deque(texts.items()), dict[Future[Answer | NoAnswer], str]()
+    with ThreadPoolExecutor(min(settings.concurrency, len(texts)), "ask") as pool:
         done: SimpleQueue[Future[Answer | NoAnswer]] = SimpleQueue()
         try:
-            futures = {pool.submit(asker.ask, key, text): key for key, text in texts.items()}
-            for future in futures:
-                future.add_done_callback(done.put)
             while len(answers) < total:
+                while waiting and len(running) < settings.concurrency:
+                    if not meter.take(waiting[0][1], settings.max_tokens):
+                        break
+                    key, text = waiting.popleft()
+                    future = pool.submit(asker.ask, key, text)
+                    running[future] = key
+                    future.add_done_callback(done.put)
+                if not running:  # nothing more can be paid
+                    for key, text in waiting:
+                        answers[key] = meter.failure(text) or NoAnswer(UNPAID, "a larger --budget goes on from here")
+                    return
                 try:  # a short wait, for an endless one may never hear of Ctrl-C
                     future = done.get(timeout=0.2)
                 except Empty:
                     continue
-                answers[futures[future]] = future.result()
+                key = running.pop(future)
+                answers[key] = reply = future.result()
+                if isinstance(reply, NoAnswer):
+                    meter.failed(texts[key], reply)
                 told.progress(len(answers), total)
         except BaseException:
             asker.stop.set()  # requests under way end by themselves, and their answers are kept

@@ -9,6 +9,7 @@ requests, which ends the run, or their content.
 
 import json
 import random
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ from anachron.servers import (
     shown,
 )
 from anachron.text.answers import Answer, AnswerCache
-from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
+from anachron.text.believed import believed, reasoning_of, text_of
+from anachron.text.llm_settings import Learned, LlmSettings, Lost, Meter, NoAnswer, Unmetered, Usage
 
 if TYPE_CHECKING:
     from openai import APIConnectionError, APIStatusError, OpenAI
@@ -39,6 +41,12 @@ REFUSALS = 3  # requests refused before any was answered: then it may be the req
 PLAIN = "Answer with the word yes."  # nothing that a rule on content could refuse
 KEY_LENGTH = 16  # of what is surely a key, and not a word that an answer may hold
 DROPPABLE = ("response_format", "temperature")  # what a server may not know, and can do without
+LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"  # two names of one limit, of which some servers take one
+OF_VALUE = re.compile(
+    r"too (large|small|high|low)|at (least|most)|must be|greater|less than|exceed|_value", re.IGNORECASE
+)
+SLOW = (408, 504, 524)  # an error that tells of a time-out: what was written until then may be paid for
+UNSENT = ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "InvalidURL")  # no request reached a server
 
 
 def open_client(settings: LlmSettings) -> "tuple[OpenAI, str]":
@@ -64,9 +72,11 @@ class Asker:
     notice: Callable[[str], None]
     keep_cut_off: bool = False
     opened: "tuple[OpenAI, str] | None" = field(default=None, repr=False)  # a client that is there, and its key
+    meter: Meter = field(default_factory=Unmetered)
+    learned: Learned = field(default_factory=Learned)
+    warn: Callable[[str], None] = lambda message: None
     stop: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    dropped: set[str] = field(default_factory=set)
     heard: bool = False  # any reply of the server, errors too
     refused: int = 0
     form_taken: bool | None = None  # whether `PLAIN` was answered; None where that is not known
@@ -85,7 +95,10 @@ class Asker:
         return public_url(str(self.client.base_url)).rstrip("/")
 
     def ask(self, key: str, prompt: str) -> Answer | NoAnswer:
-        """One prompt's answer, kept on disk; or why there is none. Raises what concerns all, and ends the run."""
+        """One prompt's answer, kept on disk; or why there is none. Raises what concerns all, and ends the run.
+
+        Its first request was taken of the meter by who calls; those that follow, for whatever reason, are taken here.
+        """
         try:
             return self._ask(key, prompt)
         except BaseException:
@@ -95,14 +108,20 @@ class Asker:
     def _ask(self, key: str, prompt: str) -> Answer | NoAnswer:
         from openai import APIConnectionError, APIStatusError, OpenAIError
 
-        seen, tries = "", 0
+        if self.stop.is_set():
+            self.meter.settle(prompt, "nothing")
+        seen, tries, again = "", 0, False
         while tries < self.settings.tries and not self.stop.is_set():
+            if again and not self._take(prompt):
+                if self.stop.is_set():
+                    break
+                return NoAnswer("no answer from the server", f"{seen}; the budget allows no other try")
             wait: float | None = None
-            sent = {name for name in DROPPABLE if name not in self.dropped}
+            again, sent = True, self._sent()
             with self.lock:
                 self.usage.requests += 1
             try:
-                answer = self._request(prompt, sent)
+                answer = self._metered(prompt, sent)
             except APIStatusError as error:
                 self.heard = True
                 seen = f"HTTP {error.status_code}: {self._message(error)}"
@@ -130,6 +149,37 @@ class Asker:
                 self.stop.wait(self._pause(tries) if wait is None else wait + random.uniform(0, self.settings.pause))
         return self._give_up(tries, seen)
 
+    def _take(self, prompt: str) -> bool:
+        """Whether the meter allows another request; it is waited for what others may leave of a budget."""
+        while not self.stop.is_set():
+            if self.meter.take(prompt, self.settings.max_tokens):
+                return True
+            if self.meter.idle:
+                return False
+            self.stop.wait(0.05)
+        return False
+
+    def _sent(self) -> set[str]:
+        """The parameters that a request is sent with, of those that a server may not take."""
+        return {name for name in (*DROPPABLE, LIMIT) if name not in self.learned.dropped}
+
+    def _metered(self, prompt: str, sent: set[str]) -> Answer:
+        """A request, of which the meter learns what became of it. Raises as `_request`."""
+        from openai import APIConnectionError, APIStatusError
+
+        came: Answer | Lost = "unknown"
+        try:
+            came = self._request(prompt, sent)
+            return came
+        except APIStatusError as error:
+            came = "nothing" if error.status_code == 429 else "unknown" if error.status_code in SLOW else "refused"
+            raise
+        except APIConnectionError as error:
+            came = "nothing" if type(error.__cause__).__name__ in UNSENT else "unknown"
+            raise
+        finally:
+            self.meter.settle(prompt, came)
+
     def _request(self, prompt: str, sent: set[str]) -> Answer:
         options: dict[str, Any] = {}
         if "temperature" in sent:
@@ -138,7 +188,7 @@ class Asker:
             shape = {"name": "answer", "strict": True, "schema": self.schema}
             options["response_format"] = {"type": "json_schema", "json_schema": shape}
         if self.settings.max_tokens is not None:
-            options["max_tokens"] = self.settings.max_tokens
+            options[LIMIT if LIMIT in sent else NEW_LIMIT] = self.settings.max_tokens
         messages = [{"role": "user", "content": prompt}]  # one message: not every chat template knows the role system
         create = self.client.chat.completions.create
         reply = create(model=self.settings.model, messages=messages, **options)  # type: ignore[arg-type]
@@ -148,17 +198,27 @@ class Asker:
             )
         choice, usage = reply.choices[0], reply.usage
         message = choice.message
-        text, thought = _text_of(message.content), _reasoning_of(message)
+        text, thought = text_of(message.content), reasoning_of(message)
         if not all(isinstance(words or "", str) for words in (text, thought, message.refusal, choice.finish_reason)):
             raise TypeError("words that are no text")
-        counts = (None, None) if usage is None else (usage.prompt_tokens, usage.completion_tokens)
-        if not all(isinstance(count or 0, int) for count in counts):
-            raise TypeError("counts that are no numbers")
-        return Answer(
-            text=text or "", finish=choice.finish_reason, refusal=message.refusal, prompt_tokens=counts[0],
-            completion_tokens=counts[1], served_by=None if reply.model is None else str(reply.model),
-            reasoning=thought or None,
+        answer = Answer(
+            text=text or "", finish=choice.finish_reason, refusal=message.refusal,
+            prompt_tokens=getattr(usage, "prompt_tokens", None),
+            completion_tokens=getattr(usage, "completion_tokens", None),
+            served_by=None if reply.model is None else str(reply.model), reasoning=thought or None,
         )  # fmt: skip
+        return self.believed(answer, prompt)
+
+    def believed(self, answer: Answer, prompt: str) -> Answer:
+        """An answer without what cannot be; each kind of fault is warned of once in a run."""
+        clean, faults = believed(answer, prompt)
+        with self.lock:
+            self.usage.doubted += bool(faults)
+            fresh = [words for kind, words in faults.items() if kind not in self.learned.told]
+            self.learned.told |= faults.keys()
+        for words in fresh:
+            self.warn(words)
+        return clean
 
     def _keep(self, key: str, prompt: str, answer: Answer) -> None:
         if self.keep_cut_off or not answer.cut_off:
@@ -209,18 +269,22 @@ class Asker:
         return self._hide(f"{error.message} {cause or ''}").strip()
 
     def _drop(self, error: "APIStatusError", sent: set[str]) -> bool:
-        """Whether the server refused something that can be left out; it is left out from now on."""
+        """Whether the server refused something that can be left out or named otherwise, as it is from now on."""
         if error.status_code not in (400, 422, 501):
             return False
         words = (error.param or self._message(error)).replace("json_schema", "response_format")
-        named = next((name for name in DROPPABLE if name in sent and name in words), None)
-        if named is None or (named == "response_format" and self.schema is None):
+        named = next((name for name in (*DROPPABLE, LIMIT) if name in sent and name in words), None)
+        absent = {"response_format": self.schema, LIMIT: self.settings.max_tokens}
+        if named is None or absent.get(named, named) is None:
             return False
+        if named == LIMIT and OF_VALUE.search(f"{error.code} {self._message(error)}"):
+            return False  # under its other name it might be passed over, and then nothing would hold answers to it
         with self.lock:
-            news = named not in self.dropped
-            self.dropped.add(named)
+            news = named not in self.learned.dropped
+            self.learned.dropped.add(named)
         if news:
-            self.notice(f"the server takes no {named}; it is left out from now on")
+            instead = f"{NEW_LIMIT} is sent instead" if named == LIMIT else "it is left out"
+            self.notice(f"the server takes no {named}; {instead} from now on")
         return True
 
     def _refuse(self, seen: str) -> NoAnswer:
@@ -244,10 +308,12 @@ class Asker:
         """Whether the server answers `PLAIN` in the form of all requests; None where it neither answers nor refuses."""
         from openai import APIStatusError, OpenAIError
 
+        if not self.meter.take(PLAIN, self.settings.max_tokens):
+            return None
         with self.lock:
             self.usage.requests += 1
         try:
-            answer = self._request(PLAIN, {name for name in DROPPABLE if name not in self.dropped})
+            answer = self._metered(PLAIN, self._sent())
         except APIStatusError as error:
             return None if _passes(error.status_code) else False
         except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -269,7 +335,7 @@ class Asker:
         return NoAnswer("no answer from the server", f"{tries} tries; the last: {seen}")
 
     def _pause(self, tries: int) -> float:
-        longest = min(LONGEST_PAUSE, self.settings.pause * 2 ** (tries - 1))
+        longest = min(LONGEST_PAUSE, self.settings.pause * 2 ** min(tries - 1, 60))
         return random.uniform(longest / 2, longest)  # so that requests that failed together do not return together
 
     def _message(self, error: "APIStatusError") -> str:
@@ -278,20 +344,7 @@ class Asker:
         return self._hide(str(text or error.message))
 
     def _hide(self, text: str) -> str:
-        return shown(text, secrets_of(str(self.client.base_url), self.key))
-
-
-def _text_of(content: Any) -> Any:
-    """The text of a message: of one in parts, those that are text; what is neither is returned as it is."""
-    if not isinstance(content, list):
-        return content
-    parts = [part if isinstance(part, dict) else vars(part) for part in content]
-    return "".join(part["text"] for part in parts if part.get("type") == "text")
-
-
-def _reasoning_of(message: Any) -> Any:
-    """What a server calls reasoning, beside the answer: ``reasoning_content`` (vLLM, llama.cpp), ``reasoning``."""
-    return getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
+        return shown(text, secrets_of(self.settings.address or OPENAI, self.key))
 
 
 def _passes(status: int) -> bool:

@@ -16,7 +16,7 @@ from anachron.text.answers import Answer
 from anachron.text.dates import Wording, wording_of
 from anachron.text.languages import chosen, recorded
 from anachron.text.llm import ask_all, readable
-from anachron.text.llm_settings import LlmSettings, NoAnswer
+from anachron.text.llm_settings import LlmSettings, NoAnswer, check_prices
 from anachron.text.own_questions import by_templates_or_role, facts_to_ask, in_words, question_faults, with_questions
 from anachron.text.question_tables import (
     Judged,
@@ -88,6 +88,8 @@ def verbalise(
     Raises `ConfigError` for options that do not go together, `DataError` naming the row of a bad fact, and
     `BackendError` where the server cannot be asked.
     """
+    if prices is not None:
+        check_prices(*prices)
     facts, out = place(facts), place(out)
     refuse_stores(cache)
     if out.suffix not in ENDINGS:
