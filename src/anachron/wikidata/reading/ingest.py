@@ -19,7 +19,9 @@ import polars as pl
 from anachron.cluster import check_shared, connected, cores, map_in_order, worker_count
 from anachron.errors import ConfigError
 from anachron.io import Json, parse_json, read_json, remove_leftovers, scan_parquet, versions, write_bytes, write_json
-from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, parts_folder, refuse_others
+from anachron.jobs import (
+    Callbacks, begin, begun, differences, discard, locked, now, parts_folder, refuse_others, remove_abandoned,
+)  # fmt: skip
 from anachron.stores import Place, StorePath, place, read_all
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
 from anachron.wikidata.reading.handing import CAN_HAND_OUT, HandOut
@@ -124,6 +126,7 @@ def _finished(out: Place, identity: Json) -> Json | None:
     manifest: Json = read_json(out / "manifest.json")
     refuse_others(out, _identity(manifest), identity, "a snapshot")
     discard(out / "work")  # where the last step did not come to its end
+    remove_abandoned(out / ".lock")
     return manifest
 
 
