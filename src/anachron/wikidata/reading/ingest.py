@@ -20,7 +20,16 @@ from anachron.cluster import check_shared, connected, cores, map_in_order, worke
 from anachron.errors import ConfigError
 from anachron.io import Json, parse_json, read_json, remove_leftovers, scan_parquet, versions, write_bytes, write_json
 from anachron.jobs import (
-    Callbacks, begin, begun, differences, discard, locked, now, parts_folder, refuse_others, remove_abandoned,
+    Callbacks,
+    begin,
+    begun,
+    differences,
+    discard,
+    locked,
+    now,
+    parts_folder,
+    refuse_others,
+    remove_abandoned,
 )  # fmt: skip
 from anachron.stores import Place, StorePath, place, read_all
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
