@@ -10,7 +10,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from anachron.errors import DataError
 
@@ -28,7 +28,6 @@ _LITERAL = rb"(?:[^\s,()'\"`;]*+(?:\s*+" + _STRING + rb")?)"  # 12, NULL, 0x51, 
 _NAME = rb"(?:`[^`]++`|[\w$]++)"
 _ROW = rb"\((?:[^'\"`()]++|" + _QUOTED + rb"|\([^'\"`()]*+\))*+\)"
 _BETWEEN = re.compile(rb"(?:[\s;]|" + _COMMENT + rb")*+", _FLAGS)
-_SPACES = re.compile(_SPACE, _FLAGS)
 _STATEMENT = re.compile(rb"(?:[^;'\"`/\-\#]++|" + _QUOTED + rb"|" + _COMMENT + rb"|/(?!\*)|-)*+;", _FLAGS)
 _NO_ROW = re.compile(_SPACE + rb"(?:" + _ROW + rb"|(?!/\*)[^\s(])", _FLAGS)  # all of a row, or something else
 _CLAUSE = re.compile(rb"(?:AS|ON)\b", _FLAGS)
@@ -113,7 +112,7 @@ class _Plain:
 class _Dump:
     """The text of a dump, of which what is ahead is held: from ``at`` in ``text`` on."""
 
-    def __init__(self, path: Path, data: IO[bytes]) -> None:
+    def __init__(self, path: Path, data: Any) -> None:
         self.path, self.data = path, data
         self.text, self.at, self.before = b"", 0, 0  # before: bytes that are dropped
 
