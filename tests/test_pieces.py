@@ -38,8 +38,8 @@ def test_files_whose_time_is_known_are_there():
 @pytest.mark.full
 def test_pieces_of_a_run_are_the_run():
     def collected(*words: str) -> list[str]:
-        command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/core", *words]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/core"]
+        done = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return [line for line in done.stdout.splitlines() if "::" in line]
 
