@@ -137,7 +137,7 @@ def test_every_setting_changes_the_edit(name: str):
 
 @pytest.mark.slow
 def test_the_demo_models_preset_keeps_to_empty_directions():
-    """And a threshold that takes in more is warned of, with the share that NumPy finds of the model's own covariance."""
+    """And a threshold that takes in more is warned of, with the share that NumPy finds of its own covariance."""
     lm, found = load_model("demo"), {}
 
     def collected(modules: Any) -> dict[str, SecondMoment]:
