@@ -67,10 +67,12 @@ test-all: .venv/installed-dev  ## what make test leaves out: more families, real
 test-pythons:  ## the tests that need no torch, on other versions of Python where they are installed
 	tools/test_pythons.sh python3.12 python3.13
 
+# PART: one of pieces that take about equal time, for instance make test-slow PART=1/4
+PART ?=
 test-slow: .venv/installed-docs  ## the heavier checks; those of export need the extra export-test and are skipped without
 	@$(MAKE) --no-print-directory .venv-stores/installed || echo "no S3 server: the tests of object stores will be skipped"
 	{ $(call INSTALL,ray); } || echo "no Ray: its tests will be skipped"
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow $(if $(PART),--part $(PART))
 
 lint: .venv/installed-dev  ## formatting, lint, types, import layers
 	$(BIN)/ruff format --check .

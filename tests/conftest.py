@@ -15,6 +15,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from zlib import crc32
 
 import polars as pl
@@ -25,6 +26,7 @@ from hypothesis import settings
 
 from anachron.data import loaders
 from anachron.data.loaders import Dataset, load_dataset
+from pieces import parsed, piece
 
 settings.register_profile("quick", max_examples=15, derandomize=True, deadline=None, database=None)
 settings.register_profile("full", max_examples=200, deadline=None, database=None, print_blob=True)
@@ -74,8 +76,27 @@ def brief(mini: Dataset) -> Dataset:
     return Dataset("brief", mini.table.filter(pl.col("fact_id").is_in(shortest.to_list())), mini.boundaries)
 
 
-@pytest.hookimpl(tryfirst=True)  # before marks choose what runs
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", metavar="K/N", help="run one of N pieces of the tests, which take about equal time")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark variants before marks choose what runs; of what they chose leave the piece that ``--part`` names."""
+    _mark_variants(items)
+    yield
+    if part := config.getoption("part"):
+        try:
+            number, of = parsed(part)
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+        file = {item: item.path.relative_to(Path(__file__).parent).as_posix() for item in items}
+        chosen = piece(file.values(), number, of)
+        config.hook.pytest_deselected(items=[item for item in items if file[item] not in chosen])
+        items[:] = [item for item in items if file[item] in chosen]
+
+
+def _mark_variants(items: Sequence[pytest.Item]) -> None:
     """Leave n variants of a test marked few(n), and one family of the others; the rest gets the mark ``full``."""
     tests: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     counts: dict[str, int] = {}

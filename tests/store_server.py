@@ -39,26 +39,37 @@ HOP = {"connection", "transfer-encoding", "date", "server"}
 
 @dataclass
 class Faults:
-    """Of every ``each`` requests one is answered by the next of ``kinds``: 503, slow, cut, drop or 403.
+    """Of every ``each`` requests one is answered by the next of ``kinds``: 503, slow, cut, drop, 403 or secret
+    (a 503 that tells keys).
 
-    Only requests whose path holds ``within``. 0: none is. late: of an S3 server, the seconds for which listings leave
+    Only requests whose path holds ``within``. 0: none is. storm: for so many seconds from the first of them on, all are
+    answered by the first of the kinds. late: of an S3 server, the seconds for which listings leave
     out what was put. It may be infinite; ``done`` counts what was left out.
     """
 
     each: int = 0
     kinds: tuple[str, ...] = ("503", "slow", "cut", "drop")
     within: str = ""
+    storm: float = 0.0
     late: float = 0.0
     done: dict[str, int] = field(default_factory=dict)
     requests: dict[str, int] = field(default_factory=dict)
     _put: dict[str, float] = field(default_factory=dict)  # bucket/key: when it was first put
+    _broke_out: float | None = None
     _numbers: Iterator[int] = field(default_factory=count)
     _lock: Any = field(default_factory=threading.Lock)
 
     def next(self, method: str, path: str) -> str | None:
         with self._lock:
             self.requests[method] = self.requests.get(method, 0) + 1
-            if not self.each or self.within not in path:
+            if self.within not in path:
+                return None
+            if self.storm:
+                self._broke_out = self._broke_out or time.monotonic()
+                if time.monotonic() - self._broke_out < self.storm:
+                    self.done[self.kinds[0]] = self.done.get(self.kinds[0], 0) + 1
+                    return self.kinds[0]
+            if not self.each:
                 return None
             number = next(self._numbers)
             if number % self.each:
@@ -132,11 +143,12 @@ class Server:
         for variable, value in self.environment().items():
             monkeypatch.setenv(variable, value)
         monkeypatch.setattr(store_requests, "PAUSE", 0.02)
-        self.faults.each, self.faults.within, self.faults.late = 0, "", 0.0
+        self.faults.each, self.faults.within, self.faults.late, self.faults.storm = 0, "", 0.0, 0.0
+        self.faults._broke_out = None
         there = place(f"s3://bucket/{name}".replace("[", "-").replace("]", ""))
         assert isinstance(there, StorePath)
         yield there
-        self.faults.each, self.faults.late = 0, 0.0
+        self.faults.each, self.faults.late, self.faults.storm = 0, 0.0, 0.0
 
 
 @contextmanager
@@ -184,9 +196,11 @@ def forwarded(port: int, request: Request) -> Answer:
 
 
 @contextmanager
-def proxy(port: int, faults: Faults, forward: Callable[[int, Request], Answer] = forwarded) -> Iterator[str]:
-    """The address at which the server on this port answers by way of the faults."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(port, faults, forward))
+def proxy(
+    port: int, faults: Faults, forward: Callable[[int, Request], Answer] = forwarded, *, at: int = 0
+) -> Iterator[str]:
+    """The address at which the server on this port answers by way of the faults. at: its port, else a free one."""
+    server = ThreadingHTTPServer(("127.0.0.1", at), _handler(port, faults, forward))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -207,8 +221,10 @@ def _handler(port: int, faults: Faults, forward: Callable[[int, Request], Answer
         def do_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             fault = faults.next(self.command, self.path)
-            if fault == "503":
+            if fault in ("503", "secret"):
                 words = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+                if fault == "secret":
+                    words = words.replace(b"Please", f"{KEY} {SECRET} please".encode())
                 self.send_response(503)
                 self.send_header("Content-Length", str(len(words)))
                 self.end_headers()

@@ -21,6 +21,7 @@ from typing import Any
 import polars as pl
 
 from anachron.errors import ConfigError, DataError, first_line, unwritable
+from anachron.store_requests import of_polars
 from anachron.stores import Place, StorePath, place, polars_options
 
 Json = dict[str, Any]
@@ -257,7 +258,19 @@ def scan_parquet(path: Place, **options: Any) -> pl.LazyFrame:
 
 def read_parquet(path: Place, columns: list[str] | None = None) -> pl.DataFrame:
     """`polars.read_parquet` of a file that may lie on a store."""
-    return pl.read_parquet(_address(path), columns=columns, **polars_options(path))
+    with in_our_words():
+        return pl.read_parquet(_address(path), columns=columns, **polars_options(path))
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Wherever Polars reads what `scan_parquet` gave: what it met on a store, without what the store answered."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        if (told := of_polars(error)) is None:
+            raise
+        raise told from None
 
 
 def _address(path: Place) -> Path | str:

@@ -13,7 +13,7 @@ wording for all jobs (`refuse_others`). What is finished lies in files that appe
 import json
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -114,6 +114,16 @@ def locked(
         if remove:  # while it is held: removed later, it might be the file of a lock that another process has by then
             remove_file(lock)
         file_lock.release()
+
+
+def remove_abandoned(lock: Place) -> None:
+    """Remove the lock of a killed process where its job is done, so that nobody will take it; others stay.
+
+    What is done may lie where this process may only read: there a lock harms nobody.
+    """
+    if lock.is_file():
+        with suppress(ConfigError, DataError, BackendError), locked(lock, lock.parent, remove=True):
+            pass
 
 
 # The identity

@@ -1,9 +1,11 @@
 """Locks on stores, where no process's end frees a file: an object that says who holds it and when it last showed life.
 
 It is made under the condition that there is none (``If-None-Match: *``), and only its holder replaces it
-(``If-Match``), every `RENEWED` seconds. A holder that was killed leaves it behind. On the same machine that is seen by
-its process and the lock is taken over; of another machine's process nobody here can know, so the error says when it
-last showed life and what to type if it is gone.
+(``If-Match``), every `RENEWED` seconds. A holder that was killed leaves it behind. On the same machine that is seen,
+and the lock is taken over: there is no such process, or one that was started at another time, or the machine was
+started since the holder last showed life. Of another machine's process nobody here can know, so the error says when it
+last showed life and what to type if it is gone. What tells processes and machines apart is Linux's; elsewhere no lock
+is taken over.
 """
 
 import json
@@ -54,8 +56,8 @@ def leased(
 
 def _record(token: str) -> bytes:
     about = {
-        "host": socket.gethostname(), "machine": _machine(), "process": os.getpid(), "token": token,
-        "alive": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "host": socket.gethostname(), "machine": _machine(), "installation": _installation(), "process": os.getpid(),
+        "started": _started(os.getpid()), "token": token, "alive": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }  # fmt: skip
     return json.dumps(about).encode()
 
@@ -68,6 +70,32 @@ def _machine() -> str | None:
         return None
 
 
+def _installation() -> str | None:
+    """What tells this machine from others and outlasts its restarts; None where that is not known."""
+    try:
+        return Path("/etc/machine-id").read_text().strip() or None
+    except OSError:
+        return None
+
+
+def _started(process: int) -> int | None:
+    """When a process was started, in ticks since this machine was; None where that is not known."""
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _machine_started() -> datetime | None:
+    try:
+        lines = Path("/proc/stat").read_text().splitlines()
+    except OSError:
+        return None
+    return next(
+        (datetime.fromtimestamp(int(line.split()[1]), UTC) for line in lines if line.startswith("btime ")), None
+    )
+
+
 def _is_ours(found: tuple[bytes, Any] | None, token: str) -> bool:
     return found is not None and token.encode() in found[0]
 
@@ -75,8 +103,13 @@ def _is_ours(found: tuple[bytes, Any] | None, token: str) -> bool:
 def _read(lock: StorePath, content: bytes) -> Json:
     try:
         record = json.loads(content)
-        return {name: record[name] for name in ("host", "machine", "process", "token", "alive")}
-    except (ValueError, KeyError, TypeError) as error:
+        known: Json = {name: record[name] for name in ("host", "machine", "process", "token")}
+        known["alive"] = datetime.fromisoformat(record["alive"])
+        if known["alive"].tzinfo is None or type(known["process"]) is not int or known["process"] < 1:
+            raise ValueError("no time or process of a lock")
+        # locks of earlier versions have neither
+        return known | {"installation": record.get("installation"), "started": record.get("started")}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{lock} is not a lock of Anachron; {_remedy(lock)}") from error
 
 
@@ -87,9 +120,22 @@ def _taken_over(lock: StorePath, token: str) -> bool:
     if _is_ours(found, token):
         return True
     record = _read(lock, found[0])
-    here = record["machine"] is not None and record["machine"] == _machine()
-    gone = here and not is_running(int(record["process"]))
-    return gone and lock.replace(_record(token), found[1])
+    return _gone(record) and lock.replace(_record(token), found[1])
+
+
+def _gone(record: Json) -> bool:
+    """Whether the process that holds a lock was one of this machine and has ended."""
+    if record["machine"] is None:
+        return False
+    if record["machine"] == _machine():
+        started = _started(record["process"])
+        another = None not in (started, record["started"]) and started != record["started"]
+        return another or not is_running(record["process"])
+    # Started anew, as the holder's last sign of life shows: that of a copy of this machine would be a recent one.
+    began, alive = _machine_started(), record["alive"]
+    silent = (datetime.now(UTC) - alive).total_seconds() > 3 * RENEWED
+    same = None not in (record["installation"], _installation()) and record["installation"] == _installation()
+    return same and record["host"] == socket.gethostname() and began is not None and alive < began and silent
 
 
 def _renew(lock: StorePath, token: str, stop: threading.Event) -> None:
@@ -109,8 +155,8 @@ def _in_use(lock: StorePath, held: Place, elsewhere: str) -> str:
     record = _read(lock, found[0])
     return (
         f"{held} is in use by process {record['process']} of {record['host']}, which last showed life at "
-        f"{record['alive']} (it does every {RENEWED:g} seconds; by this machine's clock it is "
-        f"{datetime.now(UTC).isoformat(timespec='seconds')}); wait for it or {elsewhere}; {_remedy(lock)}"
+        f"{record['alive'].isoformat(timespec='milliseconds')} (it does every {RENEWED:g} seconds; by this machine's "
+        f"clock it is {datetime.now(UTC).isoformat(timespec='seconds')}); wait for it or {elsewhere}; {_remedy(lock)}"
     )
 
 

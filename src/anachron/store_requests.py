@@ -1,7 +1,7 @@
 """Requests to object stores: the library that makes them, repeated where that does no harm, failures told in words.
 
-The library is obstore, the same that Polars reads stores by, so one set of variables serves both. What a store answers
-to a failed request may hold keys and is never shown.
+The library is obstore, the same that Polars reads stores by, so one set of variables serves both, and one rule of what
+is repeated and for how long (`patience`). What a store answers to a failed request may hold keys and is never shown.
 """
 
 import os
@@ -14,7 +14,13 @@ from typing import Any, TypeVar
 
 from anachron.errors import BackendError, ConfigError, how_to_install
 
-TRIES, PAUSE = 5, 0.5  # of a request; seconds before the second, doubled before each that follows
+PATIENCE = 180.0  # seconds for which a request that fails is repeated; the variable sets others
+VARIABLE = "ANACHRON_STORE_SECONDS"
+TRIES, PAUSE = 5, 0.5  # of a request that is refused; seconds before the second, doubled before each that follows
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 15.0  # of the libraries
+_FOR_EVER = 1_000_000  # retries: the time decides
+_FOR_A_WHILE = ("408", "409", "425", "429")  # of the 400s: busy, too early, too often
+_OF_POLARS = re.compile(r"object-store error:.*?(?:\(path: (?P<path>[^\s)]+)\)|\Z)", re.DOTALL)
 _STATUS = re.compile(r"status code: (\d{3}[ \w]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _KEYS = {
@@ -45,6 +51,34 @@ def errors() -> Any:
     return kinds
 
 
+def patience() -> float:
+    """The seconds for which a request is repeated that a store does not serve now, but may soon."""
+    given = os.environ.get(VARIABLE, str(PATIENCE))
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise ConfigError(f"{VARIABLE}={given}: give seconds, above 0 and at most 3600")
+    return seconds
+
+
+def pauses(seconds: float) -> tuple[float, float]:
+    """The first and the longest pause between two tries of what is repeated for so many seconds."""
+    longest = min(_LONGEST_PAUSE, seconds / 10)
+    return min(_FIRST_PAUSE, longest / 2), longest
+
+
+def polars_retries() -> dict[str, int]:
+    """The same rule for Polars' own reads, as it is given it."""
+    seconds = patience()
+    first, longest = (max(1, int(1000 * pause)) for pause in pauses(seconds))
+    return {
+        "max_retries": _FOR_EVER, "retry_timeout_ms": int(1000 * seconds), "retry_init_backoff_ms": first,
+        "retry_max_backoff_ms": max(longest, 2 * first),
+    }  # fmt: skip
+
+
 def plain_http() -> bool:
     """Whether the store that the variables name is asked without encryption, as one on the same machine is."""
     return any(os.environ.get(name, "").startswith("http://") for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
@@ -53,17 +87,23 @@ def plain_http() -> bool:
 def opened(scheme: str, bucket: str) -> Any:
     """The store of a bucket, opened once per process and again if the variables that say where it is have changed."""
     variables = sorted(pair for pair in os.environ.items() if pair[0].startswith(("AWS_", "GOOGLE_")))
-    return _opened(scheme, bucket, plain_http(), tuple(variables), os.getpid())
+    return _opened(scheme, bucket, plain_http(), patience(), tuple(variables), os.getpid())
 
 
 @lru_cache(maxsize=16)
-def _opened(scheme: str, bucket: str, allow_http: bool, variables: tuple[tuple[str, str], ...], process: int) -> Any:
+def _opened(
+    scheme: str, bucket: str, allow_http: bool, seconds: float, variables: tuple[tuple[str, str], ...], process: int
+) -> Any:  # fmt: skip
     """variables: those that the library reads by itself. process: its number, for a fork must open its own."""
     obstore()
     from obstore.store import GCSStore, S3Store
 
+    first, longest = (timedelta(seconds=pause) for pause in pauses(seconds))
     client: Any = {"allow_http": allow_http, "timeout": "120s", "connect_timeout": "10s"}
-    retry: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=150)}
+    retry: Any = {
+        "max_retries": _FOR_EVER, "retry_timeout": timedelta(seconds=seconds),
+        "backoff": {"init_backoff": first, "max_backoff": longest},
+    }  # fmt: skip
     try:
         return (S3Store if scheme == "s3" else GCSStore)(bucket, client_options=client, retry_config=retry)
     except errors().BaseError:
@@ -71,14 +111,17 @@ def _opened(scheme: str, bucket: str, allow_http: bool, variables: tuple[tuple[s
 
 
 def repeated(path: Any, what: str, request: Callable[[], Result]) -> Result:
-    """What a request gives, which is made up to `TRIES` times.
+    """What a request gives, which is repeated for as long as `patience` says.
 
     The library repeats what failed before the store may have got it or begun to answer; here the rest is repeated, too.
-    path: `anachron.stores.StorePath`, and what: the verb, for the message. Raises `FileNotFoundError` where there is no
-    such object, else `StoreError`.
+    What the store refuses is made up to `TRIES` times. path: `anachron.stores.StorePath`, and what: the verb, for the
+    message. Raises `FileNotFoundError` where there is no such object, else `StoreError`.
     """
     final = (errors().PermissionDeniedError, errors().UnauthenticatedError)
-    for number in range(TRIES):
+    seconds = patience()
+    begun, tries = time.monotonic(), 0
+    while True:
+        tries += 1
         try:
             return request()
         except FileNotFoundError as error:
@@ -86,10 +129,29 @@ def repeated(path: Any, what: str, request: Callable[[], Result]) -> Result:
                 raise StoreError(f"cannot {what} {path}: {reason(error, path.scheme)}") from None
             raise FileNotFoundError(2, "no such object", str(path)) from None
         except errors().BaseError as error:
-            if number == TRIES - 1 or isinstance(error, final) or _lacks_keys(str(error)):
+            text = str(error)
+            passing = isinstance(error, errors().GenericError) and not _refused(text)
+            over = time.monotonic() - begun >= seconds if passing else tries >= TRIES
+            if over or isinstance(error, final) or _lacks_keys(text):
                 raise StoreError(f"cannot {what} {path}: {reason(error, path.scheme)}") from None
-        time.sleep(PAUSE * 2**number)
-    raise AssertionError("a request is made at least once")
+        time.sleep(min(PAUSE * 2 ** min(tries - 1, 16), pauses(seconds)[1]))
+
+
+def _refused(words: str) -> bool:
+    """Whether the store answered that it will not, rather than that it cannot now."""
+    status = _STATUS.search(words)
+    return status is not None and status[1][0] in "34" and status[1][:3] not in _FOR_A_WHILE
+
+
+def of_polars(error: BaseException) -> Exception | None:
+    """What Polars met on a store, in our words; None for any other error."""
+    found = _OF_POLARS.search(str(error))
+    if found is None:
+        return None
+    path = found["path"] or "an object of the store"
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(2, "no such object", path)
+    return StoreError(f"cannot read {path}: {reason(error, path.partition('://')[0] if '://' in path else 's3')}")
 
 
 def _lacks_keys(words: str) -> bool:

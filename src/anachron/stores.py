@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
 
 from anachron.errors import ConfigError
-from anachron.store_requests import errors, obstore, opened, plain_http, repeated
+from anachron.store_requests import errors, obstore, opened, plain_http, polars_retries, repeated
 
 SCHEMES = ("s3", "gs")
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?P<rest>[^/].*)?", re.DOTALL)
@@ -296,7 +296,7 @@ def polars_options(path: Place) -> dict[str, Any]:
     if isinstance(path, Path):
         return {}
     obstore()
-    return {"storage_options": {"aws_allow_http": "true"} if plain_http() else {}}
+    return {"storage_options": polars_retries() | ({"aws_allow_http": "true"} if plain_http() else {})}
 
 
 class Blocks:

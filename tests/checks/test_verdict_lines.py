@@ -53,3 +53,11 @@ def test_an_unknown_fact_with_a_high_win_rate_says_why() -> None:
     # Nothing is to be explained of a fact that wins no more than half, or that is not unknown.
     for row in (UNKNOWN | {"win_rate": 0.5}, ROW | {"chance": 0.03}):
         assert doubt_in_words(row) == ""
+
+
+@pytest.mark.parametrize("letters", [*range(30, 38), 80])
+@pytest.mark.parametrize("width", [60, 120, 400])
+def test_a_name_longer_than_its_column_stands_apart_from_its_dates(letters, width):
+    rows = [ROW | {"object": "n" * letters, "timeline": ""}, ROW | {"object": "Quimby", "timeline": ""}]
+    lines = [line.plain for line in verdict_lines(pl.DataFrame(rows, infer_schema_length=None), width)]
+    assert any(line.startswith(f"  {'n' * letters}  2012-05-15 to 2017-05-14  W ") for line in lines)

@@ -18,7 +18,7 @@ from anachron.evaluate.stages import Evaluation
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 
-# The demo model's own settings leave a part of the updates unmade: 5 % by ROME, 27 % by MEMIT.
+# The demo model's own settings may leave a part of the updates unmade.
 MORE_STEPS = {"ROME": {"steps": 40}, "MEMIT": {"steps": 50, "layers": (1, 2)}}
 METHODS = ("FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "GRACE", "PROMPT")
 

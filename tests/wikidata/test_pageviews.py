@@ -244,6 +244,15 @@ def test_an_empty_file_has_no_lines(tmp_path, ending):
         ("émile_Zola", "Émile Zola"),
         ("ßeta", "ßeta"),
         ("ǆ", "Ǆ"),
+        ("ǅ", "ǅ"),
+        ("ᾳ", "ᾼ"),
+        ("ᾲ", "ᾲ"),
+        ("ⅻ", "ⅻ"),
+        ("ⓐ", "ⓐ"),
+        ("i_x", "I x"),
+        ("ıx", "Ix"),
+        ("ÿ", "Ÿ"),
+        ("İx", "İx"),
         ("საქართველო", "საქართველო"),
         ("_a__b_", "A b"),
         ('"\\"Heroes\\"_(album)"', '"Heroes" (album)'),
@@ -264,6 +273,29 @@ def test_titles_as_sitelinks_write_them(raw, title):
 def test_wiktionaries_tell_small_letters_from_capitals():
     table = pl.DataFrame({"title": ["be", "___", "Be_x"], "views": [1, 2, 3]})
     assert normalise(table, "en.wiktionary").rows() == [("be", 1), ("Be x", 3)]
+
+
+@pytest.mark.parametrize(
+    ("project", "raw", "title"),
+    [
+        ("tr.wikipedia", "istanbul", "İstanbul"), ("az.wikipedia", "i_x", "İ x"), ("tr.wikibooks", "ığdır", "Iğdır"),
+        ("tr.wikipedia", "Istanbul", "Istanbul"), ("tr.wikipedia", "ankara", "Ankara"),
+        ("tr.wiktionary", "istanbul", "istanbul"), ("kaa.wikipedia", "ırma", "Írma"), ("kaa.wikipedia", "is", "Is"),
+        ("kk.wikipedia", "i", "I"), ("jbo.wikipedia", "mi_tavla", "mi tavla"), ("nl.wikipedia", "ij", "Ij"),
+    ],
+)  # fmt: skip
+def test_each_wiki_capitalises_as_its_language_does(project, raw, title):
+    """What MediaWiki's Language::ucfirst makes of these, with Wikimedia's settings."""
+    assert normalise(pl.DataFrame({"title": [raw], "views": [1]}), project).rows() == [(title, 1)]
+
+
+def test_views_of_small_and_capital_letters_meet_in_turkish(tmp_path):
+    lines = ("istanbul 1 desktop 3 A3", "İstanbul 1 desktop 5 A5", "Istanbul 2 desktop 1 A1")
+    path = tmp_path / "pageviews-202012-user"
+    path.write_text("".join(f"tr.wikipedia {line}\n" for line in lines))
+    (table,) = read_views(path, "tr.wikipedia", Lines())
+    sums = table.group_by("title").agg(pl.col("views").sum()).sort("title").rows()
+    assert sums == [("Istanbul", 1), ("İstanbul", 8)]
 
 
 @pytest.mark.parametrize(

@@ -3,26 +3,34 @@
 import json
 import os
 import socket
+import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
+from anachron import leases
 from anachron.cli.entry import run
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
+from anachron.io import read_parquet, scan_parquet, write_table
 from anachron.jobs import begin, begun, discard, locked, parts_folder
-from anachron.store_requests import StoreError
+from anachron.store_requests import VARIABLE, StoreError
 from anachron.stores import Blocks, StorePath, parts_of, place, remove_tree
 from anachron.updates.build import Settings, build_updates, companions
 from anachron.wikidata.reading.dump import open_dump
 from anachron.wikidata.reading.ingest import ingest
+from anachron.wikidata.reading.rebucket import rebucket
+from anachron.wikidata.reading.snapshot import check_table, readable
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
-from store_server import KEY, SECRET, Server, serving
+from store_server import KEY, SECRET, Faults, Server, proxy, serving
 from updates.world import write_world
 from wikidata.dumps import write_dump
 from wikidata.test_ingest import SETTINGS, some_entities
@@ -136,6 +144,53 @@ def test_a_lock_is_held_released_and_taken_over_from_the_dead(store):
     with locked(lock, store):
         assert json.loads(lock.read_bytes())["process"] == os.getpid()
     assert not lock.is_file()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="only Linux tells when a process was started")
+def test_a_lock_is_taken_over_after_a_restart_or_when_its_number_is_another_programs(store, monkeypatch):
+    lock = store / ".lock"
+    with locked(lock, store):
+        held = json.loads(lock.read_bytes())
+    with subprocess.Popen(["sleep", "60"]) as other:
+        long_ago = {"machine": "before pid:[1]", "alive": "2020-01-01T00:00:00.000+00:00"}
+        for change, taken in (
+            ({"process": other.pid}, True),  # whose start is another's
+            ({"process": other.pid, "started": leases._started(other.pid)}, False),
+            ({"process": other.pid, "started": None}, False),  # a lock of an earlier version
+            (long_ago, True),
+            (long_ago | {"alive": held["alive"]}, False),  # since this machine was started: a copy of it
+            (long_ago | {"host": "another"}, False),
+            (long_ago | {"installation": "another"}, False),
+            (long_ago | {"installation": None}, False),
+            (long_ago | {"machine": None}, False),
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(leases, "_installation", lambda: "0123")
+                lock.put(json.dumps(held | {"installation": "0123"} | change).encode())
+                if taken:
+                    with locked(lock, store):
+                        assert json.loads(lock.read_bytes())["process"] == os.getpid()
+                else:
+                    with pytest.raises(ConfigError, match="in use by process"), locked(lock, store):
+                        pass
+        other.kill()
+
+
+def test_what_is_no_lock_is_told_in_one_line(store):
+    lock = store / ".lock"
+    good = {"host": "h", "machine": "m", "process": 7, "token": "t", "alive": "2020-01-01T00:00:00+00:00"}
+    for content in (
+        b"", b"\xff\xfe", b"[]", b"null", b'"text"', b"[" * 100_000, b"another program's lock",
+        *(json.dumps(good | change).encode() for change in (
+            {"process": "abc"}, {"process": -1}, {"process": 1.5}, {"process": None}, {"process": True},
+            {"alive": "yesterday"}, {"alive": 3}, {"alive": "2020-01-01T00:00:00"},
+        )),
+    ):  # fmt: skip
+        lock.put(content)
+        told = rf"^{lock} is not a lock of Anachron; .* aws s3 rm {lock}$"
+        with pytest.raises(DataError, match=told), locked(lock, store):
+            pass
+        assert lock.read_bytes() == content
 
 
 @pytest.mark.full
@@ -356,3 +411,101 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(ConfigError, match="pip install 'obstore"):
         place("s3://bucket/x").read_bytes()
+
+
+@pytest.mark.full
+def test_requests_are_repeated_for_as_long_as_the_variable_says(store, served, tmp_path, monkeypatch):
+    """By both libraries, for a store that answers 503 and for one that is gone; and no answer of it is shown."""
+    table = pl.DataFrame({"a": [1, 2, 3]})
+    write_table(store / "t.parquet", table)
+    reads = [
+        lambda path: path.read_bytes(), lambda path: read_parquet(path), lambda path: check_table(path, ["a"]),
+        lambda path: readable_rows(path),
+    ]  # fmt: skip
+    answer = Faults(kinds=("secret",))
+    with proxy(int(served.endpoint.rpartition(":")[2]), answer) as front:
+        port = int(front.rpartition(":")[2])
+        monkeypatch.setenv("AWS_ENDPOINT_URL", front)
+        monkeypatch.setenv(VARIABLE, "0.2")
+        answer.each = 1
+        for read in reads:
+            with pytest.raises(
+                StoreError, match=rf"{store}/t.parquet: the store failed repeatedly .503 Service"
+            ) as told:
+                read(store / "t.parquet")
+            assert SECRET not in str(told.value) and KEY not in str(told.value) and told.value.__suppress_context__
+        monkeypatch.setenv(VARIABLE, "60")
+        answer.each, answer.storm = 0, 1.0
+        assert (store / "t.parquet").read_bytes() and read_parquet(store / "t.parquet").equals(table)
+        assert answer.done["secret"] > 5
+    answer.each, answer.kinds, answer.storm = 1, ("drop",), 0.0  # on connections that are open still
+    monkeypatch.setenv(VARIABLE, "0.2")
+    for read in reads:
+        with pytest.raises(StoreError, match="no answer that could be read of 127"):
+            read(store / "t.parquet")
+    monkeypatch.setenv(VARIABLE, "60")
+    back = threading.Event()
+
+    def come_back() -> None:
+        time.sleep(0.5)
+        with proxy(int(served.endpoint.rpartition(":")[2]), Faults(), at=port):
+            back.wait(60)
+
+    coming = threading.Thread(target=come_back)
+    coming.start()
+    try:
+        assert read_parquet(store / "t.parquet").equals(table) and (store / "t.parquet").read_bytes()
+    finally:
+        back.set()
+        coming.join()
+
+
+def readable_rows(path: StorePath) -> pl.DataFrame:
+    with readable("s3://bucket: bucket 3 of statements or entities"):
+        return scan_parquet(path).collect()
+
+
+@pytest.mark.parametrize("seconds", ["no", "0", "-1", "inf", "nan", "3601"])
+def test_a_time_that_is_none_is_refused(monkeypatch, seconds):
+    monkeypatch.setenv(VARIABLE, seconds)
+    with pytest.raises(ConfigError, match=rf"{VARIABLE}={seconds}: give seconds"):
+        place("s3://bucket/x").read_bytes()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["503", "drop"])
+def test_jobs_outlive_a_storm(store, served, tmp_path, world, monkeypatch, kind):
+    """Of 12 seconds where a request is repeated for 60: the real ones are longer, and so is the real patience."""
+    monkeypatch.setenv(VARIABLE, "60")
+    monkeypatch.delenv("POLARS_CLOUD_RETRY_INIT_BACKOFF_MS")
+    sides = on_the_store(store, world)
+    dump = write_dump(tmp_path / "dump.json", some_entities())
+    (store / dump.name).put(dump)
+    build_updates(*world, tmp_path / "u.parquet", Settings(popularity=False))
+    ingest(dump, tmp_path / "here", SETTINGS, range_bytes=12_000)
+    served.faults.kinds, served.faults.storm = (kind,), 12.0
+    for within, job in (
+        ("statements/part", lambda: build_updates(*sides, store / "u.parquet", Settings(popularity=False))),
+        ("work", lambda: ingest(str(store / dump.name), store / "there", SETTINGS, range_bytes=12_000)),
+    ):
+        served.faults.within, served.faults._broke_out, served.faults.done[kind] = within, None, 0
+        job()
+        assert served.faults.done[kind] > 5
+    assert (store / "u.parquet").read_bytes() == (tmp_path / "u.parquet").read_bytes()
+    assert content(store / "there") == content(tmp_path / "here")
+
+
+@pytest.mark.parametrize("finished", ["ingest", "rebucket"])
+def test_the_lock_of_a_killed_process_goes_when_its_finished_job_is_repeated(store, tmp_path, world, finished):
+    dump = write_dump(tmp_path / "dump.json", some_entities())
+    jobs = {"ingest": lambda: ingest(dump, store, SETTINGS), "rebucket": lambda: rebucket(world[0], 6, store)}
+    jobs[finished]()
+    with locked(store / ".lock", store):
+        held = json.loads((store / ".lock").read_bytes())
+        jobs[finished]()
+        assert json.loads((store / ".lock").read_bytes())["token"] == held["token"]  # of a process that lives
+    (store / ".lock").put(json.dumps(held | {"process": 2**30}).encode())
+    before = content(store)
+    jobs[finished]()
+    del before[".lock"]
+    assert content(store) == before

@@ -41,6 +41,7 @@ from anachron.cli import (
 from anachron.cli.entry import RESULTS
 from anachron.cli.output import visible
 from anachron.errors import AnachronError, BackendError, ConfigError, of_machine
+from anachron.store_requests import of_polars
 
 INTERRUPTED = 130
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
@@ -165,14 +166,15 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
     except Exception as error:  # a bug, or an input nobody thought of: say so in one line, and how to see more
         if debug:
             raise
-        reason = " ".join(str(error).split())
+        told = of_polars(error)  # what a store answered may hold keys
+        reason = " ".join(str(told or error).split())
         if isinstance(error, OSError) and error.filename == RESULTS:
             _drop_stdout()
             _say(_lost(error))
-        elif (known := of_machine(error)) is not None:
+        elif told is None and (known := of_machine(error)) is not None:
             _say(f"error: {' '.join(known.split())}")
         else:
-            _say(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)")
+            _say(f"error: {type(told or error).__name__}: {reason} (unexpected; --debug shows where)")
         return 2 if argv[:1] == ["check"] else 1
 
 

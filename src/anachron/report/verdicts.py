@@ -41,7 +41,7 @@ def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
             cells.append((timeline, bars))
         line = Text("  ")
         for cell, size in cells:
-            line.append(cell + " " * (size - cell_len(cell) + 2))
+            line.append(cell + " " * (max(0, size - cell_len(cell)) + 2))
         if row["verdict"]:
             line.append(f"W {percent(row['win_rate'], 0):>3} %  ")
         line.append(row["verdict"] or "not asked with dates", style=STYLES.get(row["verdict"], "dim"))

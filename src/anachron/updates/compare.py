@@ -11,7 +11,7 @@ import polars as pl
 
 from anachron.cluster import Spread, map_in_order
 from anachron.core.dates import Date
-from anachron.io import Json, read_json, read_parquet, scan_parquet, write_json, write_table
+from anachron.io import Json, in_our_words, read_json, read_parquet, scan_parquet, write_json, write_table
 from anachron.stores import Place
 from anachron.updates.diff import align, changed_groups
 from anachron.updates.features import entity_numbers
@@ -153,7 +153,8 @@ def _with_moved(old: pl.DataFrame, comparison: Comparison, bucket: int) -> tuple
     if not comparison.redirected:
         return old, follow(old.clear(), {})[1]
     moved = scan_parquet(comparison.work / "moved.parquet").filter(pl.col("bucket") == bucket).drop("bucket")
-    both = pl.concat([old.with_columns(moved=pl.lit(False)), moved.with_columns(moved=pl.lit(True)).collect()])
+    with in_our_words():
+        both = pl.concat([old.with_columns(moved=pl.lit(False)), moved.with_columns(moved=pl.lit(True)).collect()])
     redirects = occurring(comparison.redirects, both)
     kept = both.filter(pl.col("moved") | ~pl.col("subject").is_in(list(redirects))).drop("moved")
     return follow(kept, redirects)

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from anachron.cluster import Spread, cores, map_in_order, worker_count
-from anachron.io import read_parquet, scan_parquet, write_table
+from anachron.io import in_our_words, read_parquet, scan_parquet, write_table
 from anachron.stores import Place
 from anachron.updates.compare import Comparison, day_of
 from anachron.updates.features import entity_numbers, features_of
@@ -60,7 +60,8 @@ class Search:
         """What `anachron.updates.words.with_words` needs to put these facts into words."""
         wanted = pl.LazyFrame({"id": sorted(mentioned(facts))}, schema={"id": pl.String})
         entities = scan_parquet(self.work / "words.parquet")
-        return entities.join(wanted, on="id", how="semi").sort("id").collect(engine="streaming")
+        with in_our_words():
+            return entities.join(wanted, on="id", how="semi").sort("id").collect(engine="streaming")
 
 
 def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, style: str, spread: Spread) -> pl.DataFrame:
@@ -186,7 +187,8 @@ def _facts(search: Search, bucket: int, relations: pl.Series, subjects: list[str
     rows = rows.filter(pl.col("property").is_in(relations.implode()) & held)
     if subjects is not None:
         rows = rows.filter(pl.col("subject").is_in(subjects))
-    return rows.sort("position").collect()
+    with in_our_words():
+        return rows.sort("position").collect()
 
 
 def _worded_facts(search: Search, bucket: int, relations: pl.Series, subjects: list[str] | None = None) -> pl.DataFrame:

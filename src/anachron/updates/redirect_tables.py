@@ -4,17 +4,15 @@
 order their columns come, which has changed over the years. Source: https://www.mediawiki.org/wiki/Manual:Redirect_table
 """
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from anachron.errors import DataError
 from anachron.io import write_bytes
+from anachron.updates.sql_dump import Wanted, read_rows
 
-_COLUMN = re.compile(rb"\s*`(\w+)`")
-_VALUE = rb"(?:'(?:[^'\\]|\\.)*'|[^,'()]+)"
+_ITEM = re.compile(rb"Q[0-9]+")
 
 
 def write_merged(redirect: Path | str, page: Path | str, out: Path | str) -> int:
@@ -26,10 +24,10 @@ def write_merged(redirect: Path | str, page: Path | str, out: Path | str) -> int
     out = Path(out)
     if out.suffix != ".csv":
         raise DataError(f"{out}: a list of merged items is written as .csv")
-    wanted = {"rd_from": rb"(\d+)", "rd_namespace": rb"0", "rd_title": rb"'(Q\d+)'"}
-    targets = {int(id): title.decode() for id, title in _rows(Path(redirect), "redirect", wanted)}
-    wanted = {"page_id": rb"(\d+)", "page_namespace": rb"0", "page_title": rb"'(Q\d+)'", "page_is_redirect": rb"1"}
-    merged = {title.decode(): targets[int(id)] for id, title in _rows(Path(page), "page", wanted) if int(id) in targets}
+    wanted: Wanted = {"rd_namespace": b"0", "rd_from": int, "rd_title": bytes}
+    targets = dict(_items(redirect, "redirect", wanted))
+    wanted = {"page_is_redirect": b"1", "page_namespace": b"0", "page_id": int, "page_title": bytes}
+    merged = {title: targets[id] for id, title in _items(page, "page", wanted) if id in targets}
     if not merged:
         raise DataError(f"no item of {page} is a redirect of {redirect}; take both files of one date, of wikidatawiki")
     rows = sorted(merged.items(), key=lambda pair: int(pair[0][1:]))
@@ -37,31 +35,10 @@ def write_merged(redirect: Path | str, page: Path | str, out: Path | str) -> int
     return len(rows)
 
 
-def _rows(path: Path, table: str, wanted: dict[str, bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """What the groups of the wanted columns hold, in the rows in which all of them match."""
-    columns: list[str] = []
-    row: re.Pattern[bytes] | None = None
-    insert = f"INSERT INTO `{table}` VALUES ".encode()
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-            for line in lines:
-                if line.startswith(insert):
-                    row = row or _pattern(path, table, columns, wanted)
-                    yield from row.findall(line)
-                elif row is None and (column := _COLUMN.match(line)):
-                    columns.append(column[1].decode())
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot read {path}: {error}; fetch it again") from error
-    if row is None:
-        raise DataError(f"{path} has no rows of the table {table}; take wikidatawiki-DATE-{table}.sql.gz")
-
-
-def _pattern(path: Path, table: str, columns: list[str], wanted: dict[str, bytes]) -> re.Pattern[bytes]:
-    missing = wanted.keys() - set(columns)
-    if missing:
-        raise DataError(f"{path}: its table {table} has no column {min(missing)}; the format of the dumps has changed")
-    order = [name for name in columns if name in wanted]
-    if order != list(wanted):
-        raise DataError(f"{path}: columns {', '.join(order)} come in an order that is not known")
-    last = columns.index(order[-1])
-    return re.compile(rb"\(" + b",".join(wanted.get(name, _VALUE) for name in columns[: last + 1]) + rb"[,)]")
+def _items(path: Path | str, table: str, wanted: Wanted) -> Iterator[tuple[int, str]]:
+    """Of each row whose title is an item its number and that title."""
+    for id, title in read_rows(Path(path), table, wanted):
+        if _ITEM.fullmatch(title):
+            if not id.isdigit():
+                raise DataError(f"{path}: {id.decode(errors='replace')!r} is no number of a page; fetch it again")
+            yield int(id), title.decode()

@@ -6,7 +6,7 @@ import re
 import polars as pl
 
 from anachron.errors import DataError
-from anachron.io import scan_parquet, write_table
+from anachron.io import in_our_words, scan_parquet, write_table
 from anachron.stores import Place
 from anachron.updates.diff import value_key
 from anachron.updates.triples import GROUP, ITEM
@@ -72,7 +72,8 @@ def occurring(path: Place, triples: pl.DataFrame) -> dict[str, str]:
     """Those redirects of a file that subjects or items of these triples are."""
     ids = pl.concat([triples["subject"], triples.filter(ITEM)["value"]]).unique()
     found = scan_parquet(path).join(pl.LazyFrame({"id": ids}), on="id", how="semi").sort("id")
-    return dict(found.collect(engine="streaming").iter_rows())
+    with in_our_words():
+        return dict(found.collect(engine="streaming").iter_rows())
 
 
 def follow(triples: pl.DataFrame, redirects: dict[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -9,6 +9,7 @@ import polars as pl
 
 from anachron.cluster import Spread, map_in_order
 from anachron.errors import DataError
+from anachron.io import in_our_words
 from anachron.text.cloze_llm import SentenceTriple
 from anachron.updates.triples import GROUP, VALUE, Side, clean_triples, open_side, relation_types, update_steps
 from anachron.updates.words import put_in_words
@@ -29,9 +30,9 @@ def sample_triples(
     found.
     """
     spread = spread or Spread()
-    subjects = (
-        scan_popularity(snapshot).sort("popularity", "id", descending=[True, False]).head(most_popular).collect()["id"]
-    )
+    views = scan_popularity(snapshot).sort("popularity", "id", descending=[True, False])
+    with in_our_words():
+        subjects = views.head(most_popular).collect()["id"]
     types, steps = relation_types(snapshot.properties(), snapshot.properties()), update_steps(snapshot.wiki)
     with tempfile.TemporaryDirectory() as folder:
         usual = Selection()

@@ -19,14 +19,25 @@ import polars as pl
 from anachron.cluster import check_shared, connected, cores, map_in_order, worker_count
 from anachron.errors import ConfigError
 from anachron.io import Json, parse_json, read_json, remove_leftovers, scan_parquet, versions, write_bytes, write_json
-from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, parts_folder, refuse_others
+from anachron.jobs import (
+    Callbacks,
+    begin,
+    begun,
+    differences,
+    discard,
+    locked,
+    now,
+    parts_folder,
+    refuse_others,
+    remove_abandoned,
+)  # fmt: skip
 from anachron.stores import Place, StorePath, place, read_all
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
 from anachron.wikidata.reading.handing import CAN_HAND_OUT, HandOut
 from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of
 from anachron.wikidata.reading.ranges import BY_BUCKET, Job, NoDump, do_ranges, range_folder
 from anachron.wikidata.reading.settings import IngestSettings, buckets_for, buckets_of
-from anachron.wikidata.reading.snapshot import FORMAT, bucket_of, part_name
+from anachron.wikidata.reading.snapshot import FORMAT, bucket_of, part_name, readable
 from anachron.wikidata.reading.whole import check_bad, check_layout, first_missing, in_order, mostly_bad
 
 Counts = dict[str, int]
@@ -124,6 +135,7 @@ def _finished(out: Place, identity: Json) -> Json | None:
     manifest: Json = read_json(out / "manifest.json")
     refuse_others(out, _identity(manifest), identity, "a snapshot")
     discard(out / "work")  # where the last step did not come to its end
+    remove_abandoned(out / ".lock")
     return manifest
 
 
@@ -292,8 +304,10 @@ def _absent(out: Place, settings: IngestSettings) -> dict[str, Any] | None:
         of_bucket[bucket_of(id, buckets_of(settings))].add(id)
     absent: list[str] = []
     for bucket, ids in of_bucket.items():
-        rows = scan_parquet(out / "entities" / part_name(bucket)).select("id")
-        absent += ids.difference(rows.filter(pl.col("id").is_in(sorted(ids))).collect()["id"])
+        part = out / "entities" / part_name(bucket)
+        rows = scan_parquet(part).select("id")
+        with readable(part):
+            absent += ids.difference(rows.filter(pl.col("id").is_in(sorted(ids))).collect()["id"])
     return {"ids": len(absent), "first": sorted(absent, key=lambda id: (len(id), id))[:NAMED]}
 
 

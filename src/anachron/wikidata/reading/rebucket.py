@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from anachron.cluster import Spread, check_shared, map_in_order
 from anachron.errors import ConfigError, DataError, first_line
 from anachron.io import atomic, read_bytes, rows_fingerprint, write_bytes, write_json
-from anachron.jobs import begin, discard, locked, parts_folder
+from anachron.jobs import begin, discard, locked, parts_folder, remove_abandoned
 from anachron.stores import Place, place
 from anachron.wikidata.reading.merge import ROW_GROUP, PartWriter
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS, TABLES, Snapshot, open_snapshot, part_name, schemas
@@ -44,6 +44,7 @@ def rebucket(
         if there.manifest != manifest:
             raise ConfigError(f"{out} holds another snapshot; choose another --out or remove it")
         discard(work)  # where the last step did not come to its end
+        remove_abandoned(out / ".lock")
         return there
     with locked(out / ".lock", out, remove=True):
         whole = [name for name in WHOLE if (snapshot.folder / name).is_file()]

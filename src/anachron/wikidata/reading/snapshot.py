@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from anachron.errors import DataError, first_line
-from anachron.io import read_json, read_parquet, scan_parquet
-from anachron.store_requests import StoreError
-from anachron.store_requests import reason as store_reason
+from anachron.io import in_our_words, read_json, read_parquet, scan_parquet
 from anachron.stores import Place, StorePath, place
 
 if TYPE_CHECKING:
@@ -91,11 +89,11 @@ def schemas() -> "dict[str, pa.Schema]":
 def readable(what: Place | str, remedy: str = "ingest the dump again into another folder") -> Iterator[None]:
     """Raise `DataError` where a table turns out to be damaged while it is read in the block."""
     try:
-        yield
+        with in_our_words():
+            yield
     except (pl.exceptions.ComputeError, OSError) as error:
-        if isinstance(what, StorePath) and not isinstance(error, FileNotFoundError):
-            raise StoreError(f"cannot read {what}: {store_reason(error, what.scheme)}") from None
-        reason = "no such object" if isinstance(what, StorePath) else first_line(error)
+        missing = isinstance(what, StorePath) and isinstance(error, FileNotFoundError)
+        reason = "no such object" if missing else first_line(error)
         raise DataError(f"{what} cannot be read ({reason}); {remedy}") from error
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from anachron.errors import DataError
-from anachron.io import scan_parquet
+from anachron.io import in_our_words, scan_parquet
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
 
 META = "Q51118821"  # a Wikidata property about Wikidata itself
@@ -98,7 +98,8 @@ def _relations(snapshot: Snapshot) -> set[str]:
 
 def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame:
     """Rows of these entities, those that exist, sorted by id. Reads only the buckets that the ids hash to."""
-    rows = [scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
+    with in_our_words():
+        rows = [scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
     for bucket, wanted in snapshot.by_bucket(set(ids)).items():
         part = snapshot.part("entities", bucket)
         chosen = pl.LazyFrame({"id": wanted}, schema={"id": pl.String})

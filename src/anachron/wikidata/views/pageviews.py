@@ -26,6 +26,9 @@ from anachron.wikidata.reading.streams import Compression, text_of
 BATCH = 48 << 20  # bytes of the project's lines summed at once
 
 _NAME = re.compile(r"pageviews-(\d{4})(\d{2})(\d{2})?-(\w+)(\.bz2|\.gz)?$")
+_OWN_CAPITALS = {"tr": {"i": "İ"}, "az": {"i": "İ"}, "kaa": {"ı": "Í"}}
+# Title case already, an accent, Georgian, numerals, letters in circles, and letters that Unicode has had since 2018
+_NO_CAPITAL = re.compile("[ǅǈǋǲ\u0345\u10d0-\u10ff\u2170-\u217f\u24d0-\u24e9\ua7b9\U00016e60-\U00016e7f]")
 _HEADER = b"project title a b c d more\n"
 
 
@@ -214,8 +217,9 @@ def views_of(table: pl.DataFrame) -> pl.DataFrame:
 def normalise(table: pl.DataFrame, project: str) -> pl.DataFrame:
     """Titles as Wikidata's sitelinks write them: spaces, nothing quoted or encoded, the first letter a capital.
 
-    Wiktionaries tell ``be`` from ``Be``, so there the first letter stays. A percent sign before two hexadecimal digits
-    cannot be part of a title, so it is always an encoding. Other columns of ``table`` are kept.
+    Wiktionaries tell ``be`` from ``Be``, and so does the Wikipedia in Lojban: there the first letter stays. A percent
+    sign before two hexadecimal digits cannot be part of a title, so it is always an encoding. Other columns of
+    ``table`` are kept.
     """
     title = pl.col("title")
     quoted = title.str.starts_with('"') & title.str.ends_with('"') & (title.str.len_bytes() >= 2)
@@ -227,13 +231,27 @@ def normalise(table: pl.DataFrame, project: str) -> pl.DataFrame:
         table = pl.concat([table.filter(~encoded), table.filter(encoded).with_columns(titles)], how="vertical")
     spaced = title.str.replace_all("_", " ", literal=True).str.replace_all(" {2,}", " ").str.strip_chars(" ")
     table = table.with_columns(spaced)
-    if not project.endswith(".wiktionary"):
+    language, _, family = project.partition(".")
+    if family != "wiktionary" and project != "jbo.wikipedia":
         first = title.str.slice(0, 1)
-        capital = first.str.to_uppercase()
-        # MediaWiki leaves letters whose capital is two letters, and the Georgian ones, whose capitals are recent.
-        changes = (capital != first) & (capital.str.len_chars() == 1) & ~first.str.contains("[\u10d0-\u10ff]")
-        table = table.with_columns(pl.when(changes).then(capital + title.str.slice(1)).otherwise(title).alias("title"))
+        letters = table.select(first).to_series().unique()
+        capitals = {letter: capital for letter in letters if (capital := ucfirst(letter, language)) != letter}
+        table = table.with_columns(first.replace(capitals) + title.str.slice(1))
     return table.filter(title != "")
+
+
+def ucfirst(letter: str, language: str) -> str:
+    """The capital that MediaWiki, in Wikimedia's settings, makes of a title's first letter; most often its title case.
+
+    Letters whose capital is two letters stay, and so do those that were none for it before. Source: Language::ucfirst
+    and the classes of languages that have their own; UcfirstOverrides.php of Wikimedia's settings.
+    """
+    if (own := _OWN_CAPITALS.get(language, {}).get(letter)) is not None:
+        return own
+    if _NO_CAPITAL.fullmatch(letter):
+        return letter
+    capital = letter.upper() if letter in "ǆǉǌǳ" else letter.title()
+    return capital if len(capital) == 1 else letter
 
 
 def _decoded(title: str) -> str:

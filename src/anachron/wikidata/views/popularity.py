@@ -26,7 +26,7 @@ from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, no
 if TYPE_CHECKING:
     import duckdb
 
-FORMAT = 1  # of the sums; raise it when titles come out differently
+FORMAT = 2  # of the sums; raise it when titles come out differently
 SUM_MEMORY, JOIN_MEMORY = "1GB", "2GB"  # of DuckDB; what needs more goes to disk
 OUTPUT = "popularity.parquet"
 Progress = Callable[[str, int, int], None]
