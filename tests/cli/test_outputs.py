@@ -223,7 +223,7 @@ def test_a_command_that_was_killed_may_be_repeated_over_what_it_left(tmp_path: P
 
 def test_nothing_stays_of_a_command_that_is_refused(tmp_path: Path, capsys):
     days = ["--old-date", "2021-01-04", "--new-date", "2023-02-27"]
-    assert run("label", "--input", tmp_path / "no.jsonl", *days, "--out", tmp_path / "new" / "deep" / "s.jsonl") == 1
+    assert run("label", "--input", tmp_path / "no.jsonl", *days, "--out", tmp_path / "new" / "deep" / "s.jsonl") == 2
     assert [*tmp_path.iterdir()] == []
     told = capsys.readouterr().err
     assert told.startswith("error: ") and told.count("\n") == 1

@@ -15,6 +15,7 @@ from anachron.cli.outputs import FILE, FOLDER
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
+    from anachron.checks.gate import Gate
     from anachron.pipelines.check import Check
 
 NOT_MET, NOT_JUDGED, REPORT = 1, 2, "report"
@@ -43,6 +44,18 @@ class GateOptions:
         ),
     ] = 1.0
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, for continuous integration."), FILE] = None
+
+    def demands(self, out: Path) -> "Gate":
+        """The gate of a check into a folder. Raises `ConfigError` for impossible demands."""
+        from anachron.checks.gate import Gate
+        from anachron.errors import ConfigError
+
+        if self.baseline is not None and self.baseline.resolve() == out.resolve():
+            raise ConfigError(f"--baseline {self.baseline} is the --out of this check; give that of an earlier one")
+        return Gate(
+            min_win_rate=self.min_win_rate, max_stale=self.max_stale, confidence=self.confidence,
+            min_judged=self.min_judged,
+        )  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -92,19 +105,11 @@ def check(
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """
     from anachron.checks.facts import read_facts
-    from anachron.checks.gate import Gate
-    from anachron.errors import ConfigError
-    from anachron.lm.choices import check_dtype
     from anachron.probe.runs import recorded_as_of
 
-    demands = Gate(
-        min_win_rate=gate.min_win_rate, max_stale=gate.max_stale, confidence=gate.confidence, min_judged=gate.min_judged
-    )
-    if gate.baseline is not None and gate.baseline.resolve() == out.resolve():
-        raise ConfigError(f"--baseline {gate.baseline} is the --out of this check; give that of an earlier one")
+    demands = gate.demands(out)
     answers = asking.needed(scorer.backend, texts, replicas)
-    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
-    texts.style()
+    texts.check(loading)
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
 

@@ -129,15 +129,13 @@ def horizon(
     """
     from anachron.errors import ConfigError
     from anachron.jobs import Callbacks
-    from anachron.lm.choices import check_dtype
     from anachron.pipelines.horizon import estimate_horizon, find_horizon, is_horizon, read_horizon
 
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out with several")
     answers = asking.needed(scorer.backend, texts, replicas)
     backend = scorer.place(**asdict(replicas)) if answers is None else None
-    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
-    texts.style()
+    texts.check(loading)
     limits = asked.limits()
     told = None if all(map(is_horizon, model)) else asked.read(model, Callbacks(warn=warn))
 

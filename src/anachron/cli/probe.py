@@ -74,6 +74,13 @@ class TextOptions:
             answer_in_user_turn=self.answer_in_user_turn,
         )
 
+    def check(self, loading: ModelOptions) -> None:
+        """Raise `ConfigError` for what is wrong in the options of texts and models, before anything is loaded."""
+        from anachron.lm.choices import check_dtype
+
+        check_dtype(loading.dtype)
+        self.style()
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScorerOptions:
@@ -225,7 +232,6 @@ def probe(
     """
     from anachron.errors import ConfigError
     from anachron.facts.own import is_fact_file
-    from anachron.lm.choices import check_dtype
     from anachron.probe.runs import recorded_as_of
 
     answers = asking.needed(scorer.backend, texts, replicas)
@@ -235,19 +241,16 @@ def probe(
         raise ConfigError("--label names one model; leave it out when probing several")
     if scorer.edit is not None and len(model) > 1:
         raise ConfigError(f"--edit {scorer.edit}: an edit belongs to one model; probe the others without it")
-    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
-    texts.style()
+    texts.check(loading)
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
 
-    from anachron.lm.loading import check_model  # these load torch, which takes longer than reading facts
-    from anachron.pipelines.studies import write_metrics
+    from anachron.pipelines.studies import write_metrics  # these load torch, which takes longer than reading facts
     from anachron.probe.run import ProbeSettings, run_probe
 
     if len(model) > 1 and scorer.backend in LOADED and replicas.ray is None:
-        for name in model:  # before the first is scored, which may take hours
-            check_model(name, revision=loading.revision, trust_remote_code=loading.trust_remote_code)
+        _look_for(model, loading)
     named = zip(model, _labels(model, label, scorer.edit), folders, strict=True)
     if answers is not None:
         for name, model_label, folder in named:
@@ -261,6 +264,14 @@ def probe(
         say(_done(name, result.record, folder))
         del lm
     _tell(write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed), data, folders, out, json_)
+
+
+def _look_for(models: list[str], loading: ModelOptions) -> None:
+    """Raise `ModelError` where one of several is not there, before the first is scored, which may take hours."""
+    from anachron.lm.loading import check_model
+
+    for name in models:
+        check_model(name, revision=loading.revision, trust_remote_code=loading.trust_remote_code)
 
 
 def _tell(tables: "Written", data: "Dataset", folders: list[Path], out: Path, as_json: bool) -> None:

@@ -14,8 +14,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
-
 from anachron.errors import ModelError
 
 SECONDS = 10.0  # for one conversation of two turns, which takes well under a thousandth of it
@@ -32,6 +30,8 @@ def render(tokenizer: Any, conversations: Sequence[Turns], template: str, *, pro
     Raises `ModelError` for a template that fails or does not end. Where a tokenizer has a way of its own to apply
     templates, which is code that the user asked for, it is applied here.
     """
+    from transformers import PreTrainedTokenizerBase  # here, since formats are looked at before models are loaded
+
     if getattr(type(tokenizer), "apply_chat_template", None) is not PreTrainedTokenizerBase.apply_chat_template:
         return _here(tokenizer, conversations, template, prompt)
     names = {role: _plain(token) for role, token in tokenizer.special_tokens_map.items()}

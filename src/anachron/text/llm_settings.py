@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from math import inf
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from anachron.errors import ConfigError
 from anachron.servers import (
@@ -16,7 +16,9 @@ from anachron.servers import (
     server_identity,
     variable_shown,
 )
-from anachron.text.answers import Answer
+
+if TYPE_CHECKING:
+    from anachron.text.answers import Answer
 
 UNPAID = "not asked: the budget ended"  # reason of a `NoAnswer`
 Lost = Literal["nothing", "refused", "unknown"]
@@ -150,12 +152,12 @@ class Meter(Protocol):
         """
         ...
 
-    def settle(self, prompt: str, came: Answer | Lost) -> None:
+    def settle(self, prompt: str, came: "Answer | Lost") -> None:
         """What became of the request under way: an answer; ``nothing``, where it did not arrive or was turned away
         unserved; ``refused``, an error of the server; ``unknown``, where it may have been served."""
         ...
 
-    def kept(self, prompt: str, answer: Answer) -> None:
+    def kept(self, prompt: str, answer: "Answer") -> None:
         """An answer is there from before."""
         ...
 
@@ -176,10 +178,10 @@ class Unmetered:
     def take(self, prompt: str, max_tokens: int | None) -> bool:
         return True
 
-    def settle(self, prompt: str, came: Answer | Lost) -> None:
+    def settle(self, prompt: str, came: "Answer | Lost") -> None:
         return
 
-    def kept(self, prompt: str, answer: Answer) -> None:
+    def kept(self, prompt: str, answer: "Answer") -> None:
         return
 
     def failed(self, prompt: str, why: NoAnswer) -> None:
