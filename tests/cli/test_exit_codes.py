@@ -122,6 +122,15 @@ def test_facts_are_read_before_torch_is_there(inputs: Path) -> None:
     assert done.stdout.splitlines() == ["2 []"] * len(READ_FIRST), done.stderr
 
 
+def test_asking_a_server_for_answers_needs_no_torch(inputs: Path) -> None:
+    server = ["--backend", "chat", "--base-url", "http://127.0.0.1:9/v1", "--out", "o", "--dry-run"]
+    commands = [["check", "m", "--facts", "good.csv", *server], ["probe", "m", "--dataset", "good.csv", *server]]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(commands)], capture_output=True, text=True, timeout=120
+    )
+    assert [line for line in done.stdout.splitlines() if line[1:] == " []"] == ["0 []"] * 2, done.stdout + done.stderr
+
+
 def test_a_backend_that_is_none_is_named(inputs: Path, capsys) -> None:
     for command in (["check", "--facts", "good.csv"], ["probe", "--dataset", "good.csv"], ["horizon"]):
         code = execute([*command[:1], "m", *command[1:], "--out", "o", "--backend", "chta", "--dry-run"])

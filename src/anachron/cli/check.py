@@ -112,10 +112,6 @@ def check(
     texts.check(loading)
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
-
-    from anachron.pipelines.check import check_facts  # these load torch, which takes longer than reading facts
-    from anachron.probe.run import ProbeSettings
-
     found: Check | None
     if answers is not None:
         found = check_asked(
@@ -123,6 +119,9 @@ def check(
             language=language,
         )  # fmt: skip
     else:
+        from anachron.pipelines.check import check_facts
+        from anachron.probe.run import ProbeSettings  # it loads torch, which takes longer than reading facts
+
         settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
         with scorer.open(model, scorer.place(**asdict(replicas)), loading) as lm, on_screen().bar(model) as told:
             found = check_facts(lm, asked, out, settings=settings, gate=demands, baseline=gate.baseline, callbacks=told)

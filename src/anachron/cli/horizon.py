@@ -139,8 +139,6 @@ def horizon(
     limits = asked.limits()
     told = None if all(map(is_horizon, model)) else asked.read(model, Callbacks(warn=warn))
 
-    from anachron.probe.run import ProbeSettings  # it loads torch, which takes longer than reading changes
-
     if answers is not None and told is not None:
         say_cost(len(told), estimate_horizon(told), answers, asking, scorer, "change")
         if asking.dry_run:
@@ -152,6 +150,8 @@ def horizon(
         elif answers is not None:
             found.append(horizon_asked(name, told, folder, answers, asking, scorer, loading, label, **limits))
         else:
+            from anachron.probe.run import ProbeSettings  # it loads torch, which takes longer than reading changes
+
             assert backend is not None
             settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
             with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as callbacks:

@@ -245,10 +245,6 @@ def probe(
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
-
-    from anachron.pipelines.studies import write_metrics  # these load torch, which takes longer than reading facts
-    from anachron.probe.run import ProbeSettings, run_probe
-
     if len(model) > 1 and scorer.backend in LOADED and replicas.ray is None:
         _look_for(model, loading)
     named = zip(model, _labels(model, label, scorer.edit), folders, strict=True)
@@ -256,6 +252,9 @@ def probe(
         for name, model_label, folder in named:
             probe_asked(name, data, folder, answers, asking, scorer, loading, model_label, language, json_)
         return
+    from anachron.pipelines.studies import write_metrics  # these load torch, which takes longer than reading facts
+    from anachron.probe.run import ProbeSettings, run_probe
+
     assert backend is not None
     for name, model_label, folder in named:
         settings = ProbeSettings(label=model_label, deterministic=replicas.deterministic, seed=seed, **asdict(texts))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -19,13 +20,14 @@ from anachron.data.loaders import Dataset
 from anachron.errors import ConfigError
 from anachron.io import Json, write_bytes
 from anachron.jobs import Callbacks
-from anachron.lm.loading import load_model
-from anachron.lm.scorer import Scorer
 from anachron.metrics import check_scores, fact_metrics
-from anachron.probe.run import ProbeSettings, run_probe
 from anachron.probe.runs import read_runs, recorded_as_of
 from anachron.report.timeline import short_timeline
 from anachron.run_folder import reopen_run
+
+if TYPE_CHECKING:
+    from anachron.lm.scorer import Scorer
+    from anachron.probe.run import ProbeSettings
 
 PRESENT, SUMMARY_FILE = "present", "check.json"
 
@@ -73,11 +75,11 @@ class Check:
 
 
 def check_facts(
-    model: str | Scorer,
+    model: "str | Scorer",
     facts: Path | str | CheckedFacts,
     out: Path | str,
     *,
-    settings: ProbeSettings | None = None,
+    settings: "ProbeSettings | None" = None,
     gate: Gate | None = None,
     baseline: Path | str | None = None,
     callbacks: Callbacks | None = None,
@@ -91,6 +93,9 @@ def check_facts(
     Writes ``verdicts.csv`` and ``check.json`` into the folder. Raises as `read_facts` and `anachron.run_probe`, and
     `ConfigError` for impossible demands.
     """
+    from anachron.lm.loading import load_model  # these load torch, which asking a server does without
+    from anachron.probe.run import ProbeSettings, run_probe
+
     callbacks, gate, settings, folder = callbacks or Callbacks(), gate or Gate(), settings or ProbeSettings(), Path(out)
     earlier = None if baseline is None else _scores(Path(baseline))
     if not isinstance(facts, CheckedFacts):
@@ -156,9 +161,11 @@ def _shared(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
 
 
 def _present(
-    lm: Scorer, questions: Sequence[PresentQuestion], out: Path, settings: ProbeSettings, callbacks: Callbacks
+    lm: "Scorer", questions: Sequence[PresentQuestion], out: Path, settings: "ProbeSettings", callbacks: Callbacks
 ) -> pl.DataFrame:
     """What the model answers in the present tense. The scores are a run of their own, of statements without dates."""
+    from anachron.probe.run import run_probe
+
     pairs = present_pairs(questions)
     if not pairs:
         return present_answers(questions, {})
