@@ -77,6 +77,21 @@ def answer(text: str, **other) -> Answer:
         ("der Nachfolger von Lionel Jospin", UNREADABLE, None),
         ("Lionel Jospins Vorgänger", UNREADABLE, None),
         ("the one before Lionel Jospin", UNREADABLE, None),
+        ("Until 2002 Lionel Jospin", READ, "Jospin"),
+        ("Bis 2002 Lionel Jospin", READ, "Jospin"),
+        ("Avant 2002 Lionel Jospin", READ, "Jospin"),
+        ("Antes de 2002 Lionel Jospin", READ, "Jospin"),
+        ("If I am not mistaken it was Lionel Jospin", READ, "Jospin"),
+        ("Wenn ich mich nicht irre war es Lionel Jospin", READ, "Jospin"),
+        ("Si je ne me trompe pas c'est Lionel Jospin", READ, "Jospin"),
+        ("Si no me equivoco era Lionel Jospin", READ, "Jospin"),
+        ("Nach wie vor Lionel Jospin", READ, "Jospin"),
+        ("Kein anderer als Lionel Jospin", READ, "Jospin"),
+        ("Lionel Jospin's", READ, "Jospin"),
+        ("If I am not mistaken, it was not Lionel Jospin", UNREADABLE, None),
+        ("Not before 2002 Lionel Jospin", UNREADABLE, None),
+        ("<blockquote>Lionel Jospin</blockquote><hr>", READ, "Jospin"),
+        ("<final>Lionel Jospin</final>", READ, "Jospin"),
     ],
 )
 def test_names(text: str, outcome: str, value: str | None):
@@ -145,6 +160,8 @@ def test_choices(text: str, years: tuple[str, str], outcome: str, value: int | N
         ("ab 03.10.1990, Stand 2024 noch heute", Period("1990-10-03", None)),
         ("As of 2024: 1990 to today", Period("1990", None)),
         ("from 2012 until now, i.e. 2024", Period("2012", None)),
+        ("Status: 2009 to 2017", Period("2009", "2017")),
+        ("Chef d'\u00c9tat 2007 \u00e0 2012", Period("2007", "2012")),
         ("2012 to present (2024)", Period("2012", None)),
         ("23.05.1949 bis 1990; seit 1990 ist es Berlin", Period("1949-05-23", "1990")),
     ],
@@ -156,7 +173,7 @@ def test_periods(text: str, period: Period):
 @pytest.mark.parametrize(
     "text", ["2017 to 2009", "2009", "2009, 2013 and 2017", "2009-02-30 to 2010", "always", "12 to 15",
              "1949 to 1990; or 1950 to 1991", "1949 to 1990, as of 2024 or 2025", "32.01.2009 to 2010", "1990s",
-             "version 3.1990 to 4.1995"],
+             "version 3.1990 to 4.1995", "As of 2024 it is the current answer", "As of 2024: since 1990"],
 )  # fmt: skip
 def test_what_is_no_period(text: str):
     assert read_period(answer(text)).outcome == UNREADABLE

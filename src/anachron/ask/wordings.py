@@ -73,6 +73,12 @@ DENYING = frozenset((
     "not", "no", "never", "neither", "nor", "t", "isn", "nicht", "kein", "keine", "nie", "niemals", "weder", "pas",
     "jamais", "ni", "ne", "nunca", "tampoco",
 ))  # fmt: skip
+# Words that deny nothing, though some of them do by themselves.
+ASSURING = (
+    "not mistaken", "no doubt", "no other than", "nach wie vor", "nicht irre", "nicht tausche", "kein anderer als",
+    "keine andere als", "ne me trompe pas", "n est ce pas", "no me equivoco", "no hay duda", "ni mas ni menos que",
+    "no es otro que", "no es otra que",
+)  # fmt: skip
 BUT = frozenset(("but", "rather", "instead", "sondern", "aber", "mais", "plutot", "sino", "pero"))
 # Beside a name: that another person is spoken of.
 RELATED = frozenset((
