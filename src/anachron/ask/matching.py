@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anachron.ask.wordings import AS_OF, ASSURING, BESIDE, BUT, DECLINING, DENYING, RELATED, STILL
+from anachron.ask.wordings import AS_OF, ASSURING, BESIDE, BUT, DECLINING, DENYING, DENYING_BEHIND, RELATED, STILL
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import DataError
@@ -38,6 +38,7 @@ _DATE = re.compile(
 _SPAN = re.compile(r"(?<![\w.-])(\d{4})\s*-\s*(\d{4})(?!\w|-\d)")  # 2009-2017, which is no month
 _CLAUSE = re.compile(r"[,;:.!?()\n\u2013\u2014\u3001\u3002\uff0c\uff1b]+")
 _SENTENCE = re.compile(r"[;\n]|[.!?](?=\s|\Z)")
+_DENIED = tuple(f"{words} " for words in DENYING_BEHIND)
 _ASSURING = re.compile(rf"\b(?:{'|'.join(ASSURING)})\b")
 
 
@@ -98,6 +99,7 @@ def _meant(text: str, names: Mapping[str, Key]) -> tuple[set[Key], set[Key]]:
         turn = max((place for place, word in enumerate(before, 1) if word in BUT), default=0)
         before = before[turn:]
         denied = any(word in DENYING for word in before[-4:]) or declines(" ".join(before))
+        denied |= f"{' '.join(after[:3])} ".startswith(_DENIED)
         # "until 2017 Barack Obama" speaks of what is until 2017
         beside = any(word in BESIDE for word in before[-2:]) and not before[-1].isdigit()
         another = beside or (after[:1] == ["s"] and len(after) > 1) or any(word in RELATED for word in before[-4:])
