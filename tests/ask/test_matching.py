@@ -87,6 +87,8 @@ def answer(text: str, **other) -> Answer:
         ("Si no me equivoco era Lionel Jospin", READ, "Jospin"),
         ("Nach wie vor Lionel Jospin", READ, "Jospin"),
         ("Kein anderer als Lionel Jospin", READ, "Jospin"),
+        ("No era otro que Lionel Jospin", READ, "Jospin"),
+        ("D'apr\u00e8s Wikip\u00e9dia Lionel Jospin", READ, "Jospin"),
         ("Lionel Jospin's", READ, "Jospin"),
         ("If I am not mistaken, it was not Lionel Jospin", UNREADABLE, None),
         ("Not before 2002 Lionel Jospin", UNREADABLE, None),

@@ -83,7 +83,8 @@ DENYING_BEHIND = (
 ASSURING = (
     "not mistaken", "no doubt", "no other than", "nach wie vor", "nicht irre", "nicht tausche", "kein anderer als",
     "keine andere als", "ne me trompe pas", "n est ce pas", "no me equivoco", "no hay duda", "ni mas ni menos que",
-    "no es otro que", "no es otra que",
+    "no es otro que", "no es otra que", "no era otro que", "no era otra que", "no otro que", "vor allem", "avant tout",
+    "d apres",
 )  # fmt: skip
 BUT = frozenset(("but", "rather", "instead", "sondern", "aber", "mais", "plutot", "sino", "pero"))
 # Beside a name: that another person is spoken of.
