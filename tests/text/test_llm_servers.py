@@ -336,3 +336,10 @@ def test_halves_of_characters_in_what_a_model_writes_as_json():
         "a": ["\ufffd and \U0001f600"],
         "\ufffd": 1,
     }
+
+
+def test_an_unknown_model_is_told_without_an_option_that_only_some_commands_have(tmp_path: Path):
+    missing = pytest.raises(ConfigError, match=r"has no model 'm' .*nothing here.*check its name")
+    with serving(lambda request, number: error(404, "nothing here")) as server, missing as caught:
+        ask(server.url, tmp_path)
+    assert "--llm" not in str(caught.value)
