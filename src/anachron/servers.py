@@ -47,7 +47,9 @@ def public_url(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return url.partition("?")[0].rpartition("@")[2]
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else url.partition("?")[0]
+    if not parts.netloc:  # without http:// before it, what seems to be a scheme may be a host or a user
+        return url.partition("?")[0].rpartition("@")[2]
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def server_identity(url: str) -> str:

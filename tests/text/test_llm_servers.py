@@ -202,6 +202,20 @@ def test_addresses_that_no_request_can_hold(url: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("localhost:8000/v1", "'localhost:8000/v1'"),
+        ("me:secretword@host/v1", "'host/v1'"),
+        ("host/v1?k=secret", "'host/v1'"),
+    ],
+)
+def test_an_address_without_http_is_shown_as_it_was_given_without_its_password(url: str, told: str):
+    with pytest.raises(ConfigError, match=f"server address {told}") as caught:
+        check_address(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "url", ["http://a..b/v1", "http://" + "a" * 300 + "/v1", "http://-\u00ad/v1", "http://xn--/v1"]
 )
 def test_hosts_that_cannot_be_are_one_line(url: str, tmp_path: Path):
@@ -322,3 +336,10 @@ def test_halves_of_characters_in_what_a_model_writes_as_json():
         "a": ["\ufffd and \U0001f600"],
         "\ufffd": 1,
     }
+
+
+def test_an_unknown_model_is_told_without_an_option_that_only_some_commands_have(tmp_path: Path):
+    missing = pytest.raises(ConfigError, match=r"has no model 'm' .*nothing here.*check its name")
+    with serving(lambda request, number: error(404, "nothing here")) as server, missing as caught:
+        ask(server.url, tmp_path)
+    assert "--llm" not in str(caught.value)

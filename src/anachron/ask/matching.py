@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anachron.ask.wordings import AS_OF, BESIDE, BUT, DECLINING, DENYING, RELATED, STILL
+from anachron.ask.wordings import AS_OF, ASSURING, BESIDE, BUT, DECLINING, DENYING, DENYING_BEHIND, RELATED, STILL
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import DataError
@@ -38,6 +38,8 @@ _DATE = re.compile(
 _SPAN = re.compile(r"(?<![\w.-])(\d{4})\s*-\s*(\d{4})(?!\w|-\d)")  # 2009-2017, which is no month
 _CLAUSE = re.compile(r"[,;:.!?()\n\u2013\u2014\u3001\u3002\uff0c\uff1b]+")
 _SENTENCE = re.compile(r"[;\n]|[.!?](?=\s|\Z)")
+_DENIED = tuple(f"{words} " for words in DENYING_BEHIND)
+_ASSURING = re.compile(rf"\b(?:{'|'.join(ASSURING)})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,14 @@ def _meant(text: str, names: Mapping[str, Key]) -> tuple[set[Key], set[Key]]:
     meant: set[Key] = set()
     for start, end, key in found:
         first, last = max(s for s in starts if s <= start), min(s for s in starts if s > end - 1)
-        before, after = said[first:start].split(), said[end:last].split()
+        before, after = _ASSURING.sub("", said[first:start]).split(), said[end:last].split()
         turn = max((place for place, word in enumerate(before, 1) if word in BUT), default=0)
         before = before[turn:]
         denied = any(word in DENYING for word in before[-4:]) or declines(" ".join(before))
-        another = after[:1] == ["s"] or any(w in RELATED for w in before[-4:]) or any(w in BESIDE for w in before[-2:])
+        denied |= f"{' '.join(after[:3])} ".startswith(_DENIED)
+        # "until 2017 Barack Obama" speaks of what is until 2017
+        beside = any(word in BESIDE for word in before[-2:]) and not before[-1].isdigit()
+        another = beside or (after[:1] == ["s"] and len(after) > 1) or any(word in RELATED for word in before[-4:])
         if not (denied or another):
             meant.add(key)
     return {key for _, _, key in found}, {key for _, _, key in found} - meant
@@ -164,6 +169,8 @@ def read_period(reply: Answer | NoAnswer) -> Reading:
     try:
         text = _SPAN.sub(r"\1 to \2", text)
         dates = _dates(text)
+        if len(dates) < 2 and None not in (all_dates := _dates(text, from_first=True)):  # "Status: 2009 to 2017"
+            dates = all_dates
         if len(dates) > 2:
             given = [two for part in _SENTENCE.split(text) if len(two := _dates(part)) == 2]
             others = {date.year for date in dates if date is not None}
@@ -176,8 +183,11 @@ def read_period(reply: Answer | NoAnswer) -> Reading:
     return Reading(REFUSED if declines(text) else UNREADABLE)
 
 
-def _dates(text: str) -> list[Date | None]:
-    """The dates in a text in its order, None for today: once, behind the first date, and without dates of reports."""
+def _dates(text: str, *, from_first: bool = False) -> list[Date | None]:
+    """The dates in a text in its order, None for today: once, behind the first date, and without dates of reports.
+
+    from_first: the first date of the text is none of a report.
+    """
     found = list(_DATE.finditer(text))
     dates: list[Date | None] = []
     at, today = 0, False
@@ -189,6 +199,7 @@ def _dates(text: str) -> list[Date | None]:
         still = bool(dates) and bool(mentioned(between, dict.fromkeys(STILL, True)))
         if still and not today and len(dates) == 1:
             dates, today = [*dates, None], True
+        of_report = of_report and not (from_first and match is found[0])
         if of_report or (today and still):  # "now, i.e. 2024", "today (2024)"
             continue
         dates.append(_date(match))

@@ -73,6 +73,19 @@ DENYING = frozenset((
     "not", "no", "never", "neither", "nor", "t", "isn", "nicht", "kein", "keine", "nie", "niemals", "weder", "pas",
     "jamais", "ni", "ne", "nunca", "tampoco",
 ))  # fmt: skip
+# Behind a name or a year: that it is none ("1998 is not correct").
+DENYING_BEHIND = (
+    "is not", "isn t", "was not", "wasn t", "is wrong", "was wrong", "is incorrect", "was incorrect", "ist nicht",
+    "war nicht", "ist falsch", "war falsch", "war es nicht", "n est pas", "n etait pas", "est faux", "est fausse",
+    "est incorrect", "est incorrecte", "no es", "no era", "no fue", "es incorrecto", "es incorrecta", "es falso",
+)  # fmt: skip
+# Words that deny nothing, though some of them do by themselves.
+ASSURING = (
+    "not mistaken", "no doubt", "no other than", "nach wie vor", "nicht irre", "nicht tausche", "kein anderer als",
+    "keine andere als", "ne me trompe pas", "n est ce pas", "no me equivoco", "no hay duda", "ni mas ni menos que",
+    "no es otro que", "no es otra que", "no era otro que", "no era otra que", "no otro que", "vor allem", "avant tout",
+    "d apres",
+)  # fmt: skip
 BUT = frozenset(("but", "rather", "instead", "sondern", "aber", "mais", "plutot", "sino", "pero"))
 # Beside a name: that another person is spoken of.
 RELATED = frozenset((

@@ -251,7 +251,7 @@ class Asker:
             ) from None
         if status == 404:
             raise ConfigError(
-                f"{self.where} has no model {self.settings.model!r} (HTTP 404: {self._message(error)}); check --llm, "
+                f"{self.where} has no model {self.settings.model!r} (HTTP 404: {self._message(error)}); check its name "
                 "and that --base-url ends as the server wants it, mostly in /v1"
             ) from None
         if status == 429 and error.code == "insufficient_quota":

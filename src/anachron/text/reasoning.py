@@ -19,9 +19,12 @@ _CHANNEL = re.compile(
 )
 _BARE_CHANNELS = re.compile(r"\A(?:analysis|commentary)(?P<thought>.*?)assistant\s*final(?P<answer>.*)\Z", re.S)
 _ANSWER = re.compile(
-    r"<answer>|</answer>|<response>|</response>|<\|(?:START|END)_RESPONSE\|>|<\|(?:begin|end)_of_solution\|>", re.I
+    r"</?(?:answer|response|final|final_answer)>|<\|(?:START|END)_RESPONSE\|>|<\|(?:begin|end)_of_solution\|>", re.I
 )
-_HTML = r"(?:a|b|br|center|code|div|em|font|h[1-6]|i|li|mark|ol|p|s|small|span|strong|sub|sup|table|td|tr|u|ul)"
+_HTML = (
+    r"(?:a|b|blockquote|body|br|center|cite|code|d[dlt]|div|em|font|h[1-6]|hr|html|i|kbd|li|mark|ol|p|pre|q|s|small|span"
+    r"|strong|sub|sup|table|tbody|td|th|thead|time|tr|u|ul)"
+)
 _UNKNOWN = re.compile(
     rf"</?(?!(?i:{_HTML})\b)[A-Za-z][\w:.-]*\s*/?>|<\|[^|<>\n]{{1,40}}\|?>|<[^|<>\n]{{1,40}}\|>|\[/[A-Za-z_ ]+\]"
     r"|[\u25c1\u27e8]/?\w+[\u25b7\u27e9]|\A(?:analysis|commentary)(?=[A-Z])"
