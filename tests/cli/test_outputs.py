@@ -200,6 +200,28 @@ def test_the_facts_are_not_replaced_by_the_junit_file(tmp_path: Path, capsys):
     assert weights.read_bytes() == b"weights"
 
 
+@pytest.mark.parametrize("out", [".", "..", "../out/"])
+def test_a_folder_may_be_named_by_dots(out: str, tmp_path: Path, monkeypatch):
+    """What is beside it for a while lies beside the folder, not in it."""
+    known = annotations(dict(commands())[("metrics",)])
+    here = tmp_path / "out" if out != ".." else tmp_path / "out" / "below"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    with guarded("metrics", known, dict.fromkeys(known) | {"out": Path(out)}, overwrite=False):
+        assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [".out.making.lock"]
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert run("datasets", "mini-changes", "--out", ".") == run("datasets", "mini-changes", "--out", "/") == 2
+
+
+def test_a_folder_beside_which_nothing_may_be_written_can_be_filled(tmp_path: Path, monkeypatch):
+    """A volume of a container, say; the system's answer is put in, as root may write everywhere."""
+    known, volume = annotations(dict(commands())[("metrics",)]), tmp_path / "volume"
+    volume.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    with guarded("metrics", known, dict.fromkeys(known) | {"out": volume}, overwrite=False):
+        assert [path.name for path in tmp_path.iterdir()] == ["volume"]
+
+
 @pytest.mark.parametrize(
     "command, option",
     [("probe", "label"), ("probe", "format"), ("check", "language"), ("evaluate", "methods"), ("metrics", "baseline"),

@@ -104,7 +104,7 @@ def guarded(
     paths = [(name, place(value)) for name, given in inputs.items() for value in given if _is_path(name, value)]
     seen: dict[Any, str] = {_real(path): name for name, path in paths}
     for name, (mark, value) in outputs.items():
-        out, option = place(value), _option(name, annotations)
+        out, option = _named_place(value), _option(name, annotations)
         _check_name(out, option)
         for written in (out, *_beside(mark, out)):
             if (found := seen.get(_real(written))) is not None:
@@ -117,7 +117,7 @@ def guarded(
         for name, (mark, value) in outputs.items():
             if mark.kind != "run":
                 given = [path for _, path in paths]
-                held = _Held(place(value), _option(name, annotations), mark, command, inputs, given)
+                held = _Held(_named_place(value), _option(name, annotations), mark, command, inputs, given)
                 stack.enter_context(held.kept(overwrite=overwrite))
         yield
 
@@ -165,6 +165,14 @@ def _real(path: "Place") -> Any:
     return os.path.realpath(path) if isinstance(path, Path) else str(path)
 
 
+def _named_place(value: "Place | str") -> "Place":
+    """Where an output lies, by a path that ends in its name: ``.`` and ``..`` do not."""
+    from anachron.stores import place
+
+    out = place(value)
+    return out.resolve() if isinstance(out, Path) and out.name in ("", "..") else out
+
+
 def _beside(mark: Output, out: "Place") -> list["Place"]:
     return [_manifest(out), *mark.beside(out)] if mark.kind in ("file", "kept") else []
 
@@ -176,6 +184,8 @@ def _manifest(out: "Place") -> "Place":
 def _check_name(out: "Place", option: str) -> None:
     if not isinstance(out, Path):
         return
+    if not out.name:
+        raise ConfigError(f"{option} {out} is the whole disk; name a folder or a file")
     name = len(os.fsencode(out.name)) + SPARE
     if max(name, *(len(os.fsencode(part)) for part in out.parts)) > 255 or len(os.fsencode(out.absolute())) > 3800:
         raise ConfigError(
@@ -201,6 +211,9 @@ class _Held:
         from anachron.io import remove_file, write_json
         from anachron.jobs import locked
 
+        if self._is_alone():
+            yield
+            return
         new = _missing(self.out.parent) if isinstance(self.out, Path) else []
         try:
             with locked(self._hidden("lock"), self.out, elsewhere=f"choose another {self.option}", remove=True):
@@ -220,6 +233,11 @@ class _Held:
             for folder in new:  # of a command that wrote nothing, nothing stays
                 with suppress(OSError):
                     folder.rmdir()
+
+    def _is_alone(self) -> bool:
+        """Whether it is a folder beside which nothing may be written, such as a volume of a container: no lock fits."""
+        there = self.mark.kind == "folder" and isinstance(self.out, Path) and self.out.is_dir()
+        return there and not os.access(self.out.parent, os.W_OK)
 
     def _hidden(self, ending: str) -> "Place":
         return self.out.with_name(f".{self.out.name}.making.{ending}")
