@@ -3,8 +3,8 @@
 import unicodedata
 from functools import lru_cache
 
-# Characters of format (Cf) that are seen: marks of Arabic, Syriac and Kaithi numbers, and the tags that make the flag of
-# England another than that of Scotland
+# Characters of format (Cf) that are seen: marks of Arabic, Syriac and Kaithi numbers, and the tags by which the flag of
+# England is another than that of Scotland
 _SEEN = frozenset(
     map(chr, (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0xE0020, 0xE0080)))
 )
