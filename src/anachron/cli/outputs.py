@@ -236,8 +236,9 @@ class _Held:
 
     def _is_alone(self) -> bool:
         """Whether it is a folder beside which nothing may be written, such as a volume of a container: no lock fits."""
-        there = self.mark.kind == "folder" and isinstance(self.out, Path) and self.out.is_dir()
-        return there and not os.access(self.out.parent, os.W_OK)
+        if self.mark.kind != "folder" or not isinstance(self.out, Path) or not self.out.is_dir():
+            return False
+        return not os.access(self.out.parent, os.W_OK)
 
     def _hidden(self, ending: str) -> "Place":
         return self.out.with_name(f".{self.out.name}.making.{ending}")
