@@ -317,6 +317,8 @@ def refuse_halves(source: Path | BytesIO, path: Place) -> None:
     else:
         with source.open("rb") as data:
             content = mmap.mmap(data.fileno(), 0, access=mmap.ACCESS_READ) if source.stat().st_size else b""
+    if content.find(b"\\ud") < 0 and content.find(b"\\uD") < 0:  # as nearly always, and a hundred times faster
+        return
     if found := _HALF.search(content):
         line = content[: found.start()].count(b"\n") + 1
         half = found[1].decode()

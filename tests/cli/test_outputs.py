@@ -14,7 +14,8 @@ from typing import Any, get_args
 import pytest
 
 from anachron.cli.main import _code, command_tree
-from anachron.cli.outputs import FILE, Output, _Held
+from anachron.cli.outputs import FILE, Output, _Held, guarded
+from anachron.errors import ConfigError
 
 GROUPS = {
     "property": "P6",
@@ -116,7 +117,7 @@ def test_an_input_is_never_an_output(words, parameter, tmp_path: Path, capsys):
     given, link = tmp_path / "given.csv", tmp_path / "link.csv"
     given.write_text(FACTS)
     link.symlink_to(given)
-    if len(line(words, parameter, link, given)) == len(words) + 2:
+    if len(line(words, parameter, link, given)) == len(words) + 2 or words == ("wikidata", "download"):
         pytest.skip("it reads nothing")
     overwrite = ["--overwrite"] if "overwrite" in annotations(dict(commands())[words]) else []
     for more in ([], overwrite):
@@ -199,6 +200,59 @@ def test_the_facts_are_not_replaced_by_the_junit_file(tmp_path: Path, capsys):
     assert weights.read_bytes() == b"weights"
 
 
+@pytest.mark.parametrize("out", [".", "..", "../out/"])
+def test_a_folder_may_be_named_by_dots(out: str, tmp_path: Path, monkeypatch):
+    """What is beside it for a while lies beside the folder, not in it."""
+    known = annotations(dict(commands())[("metrics",)])
+    here = tmp_path / "out" if out != ".." else tmp_path / "out" / "below"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    with guarded("metrics", known, dict.fromkeys(known) | {"out": Path(out)}, overwrite=False):
+        assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [".out.making.lock"]
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert run("datasets", "mini-changes", "--out", ".") == run("datasets", "mini-changes", "--out", "/") == 2
+
+
+def test_a_folder_beside_which_nothing_may_be_written_can_be_filled(tmp_path: Path, monkeypatch):
+    """A volume of a container, say; the system's answer is put in, as root may write everywhere."""
+    known, volume = annotations(dict(commands())[("metrics",)]), tmp_path / "volume"
+    volume.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    with guarded("metrics", known, dict.fromkeys(known) | {"out": volume}, overwrite=False):
+        assert [path.name for path in tmp_path.iterdir()] == ["volume"]
+
+
+@pytest.mark.parametrize(
+    "command, option",
+    [("probe", "label"), ("probe", "format"), ("check", "language"), ("evaluate", "methods"), ("metrics", "baseline"),
+     ("judge", "llm"), ("train-mend", "split"), ("horizon", "prefix")],
+)  # fmt: skip
+def test_a_word_that_a_folder_is_called_by_is_no_input(command: str, option: str, tmp_path: Path, monkeypatch):
+    """As of the second ``probe gemma --format chat --out chat``: the folder is that of the first."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chat").mkdir()
+    known = annotations(dict(commands())[(command,)])
+    values = dict.fromkeys(known) | {option: "chat", "out": Path("chat")}
+    with guarded(command, known, values, overwrite=False):
+        pass
+
+
+def test_another_baseline_each_day_may_make_the_same_junit_file(tmp_path: Path):
+    known = annotations(dict(commands())[("check",)])
+    given = dict.fromkeys(known) | {"model": "demo", "facts": tmp_path / "facts.csv", "junit": tmp_path / "junit.xml"}
+    for day in ("monday", "tuesday"):
+        values = given | {"baseline": tmp_path / day, "out": tmp_path / f"after-{day}"}
+        with guarded("check", known, values, overwrite=False):
+            given["junit"].write_text(f"<testsuites>{day}</testsuites>")
+    for changed, fault in (
+        ({"model": "gpt2"}, r"other inputs made it \(model\[0\]: 'demo' -> 'gpt2'\)"),
+        ({"baseline": given["junit"]}, "is the input itself, which --baseline names"),
+    ):
+        refused = guarded("check", known, values | changed, overwrite=False)
+        with pytest.raises(ConfigError, match=fault), refused:
+            pass
+
+
 def test_a_command_that_was_killed_may_be_repeated_over_what_it_left(tmp_path: Path, capsys):
     """Killed by SIGKILL between the file and its manifest, over the file of an earlier call."""
     (tmp_path / "a.jsonl").write_text(json.dumps(GROUPS) + "\n")
@@ -262,6 +316,19 @@ def test_what_a_machine_lacks_is_no_unexpected_error(error: Exception, words: st
     assert run("score") == 1
     told = capsys.readouterr().err
     assert told.startswith(words) and "unexpected" not in told and told.count("\n") == 1
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not hold processes to RLIMIT_AS")
+def test_a_limit_below_what_torch_takes_is_one_line(tmp_path: Path):
+    """Torch itself would end the process while it is imported (``ulimit -v``: 134 or 127)."""
+    (tmp_path / "facts.csv").write_text(FACTS)
+    done = subprocess.run(
+        [sys.executable, "-m", "anachron", "score", "demo", "--input", "facts.csv", "--out", "o.csv"], cwd=tmp_path,
+        capture_output=True, text=True, timeout=120,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1_400_000 << 10,) * 2),
+    )  # fmt: skip
+    said = "error: out of memory (ulimit -v 1400000 leaves less than 1,536 MiB to torch and a model); take a smaller"
+    assert done.stderr.startswith(said) and done.stderr.count("\n") == 1 and done.returncode == 1
 
 
 def limited(size: int) -> Any:

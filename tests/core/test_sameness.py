@@ -38,6 +38,8 @@ def test_spellings_that_a_reader_takes_for_one_name(one: str, other: str) -> Non
         ("New York", "NewYork"),
         ("x²", "x2"),  # compatibility forms are other signs
         ("ﬁ", "fi"),
+        ("\U0001f3f4\U000e0067\U000e0062\U000e0065", "\U0001f3f4\U000e0067\U000e0062\U000e0073"),  # flags, by tags
+        ("\u0601\u0661\u0662", "\u0661\u0662"),  # a sign of a year, which is seen
     ],
 )
 def test_spellings_that_stay_two(one: str, other: str) -> None:

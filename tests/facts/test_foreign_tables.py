@@ -71,6 +71,12 @@ def test_a_start_like_that_is_refused(tmp_path: Path, start: str) -> None:
         read_given_facts(table(tmp_path, f"A,capital,B,{start},"))
 
 
+@pytest.mark.parametrize("start, way_out", [("2150-06-01", "leave out one to come"), ("0001-01-01", "write 0001-01")])
+def test_a_start_like_that_has_a_way_out(tmp_path: Path, start: str, way_out: str) -> None:
+    with pytest.raises(DataError, match=way_out):
+        read_given_facts(table(tmp_path, f"A,capital,B,{start},"))
+
+
 # Lists in a cell
 
 

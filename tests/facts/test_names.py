@@ -14,6 +14,7 @@ from anachron.core.periods import Period
 from anachron.core.sameness import code_points
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import draw_random, with_successions
+from anachron.errors import DataError
 from anachron.evaluate.questions import wrong_object
 from anachron.evaluate.scenarios import other_objects
 from anachron.facts.own import read_given_facts
@@ -190,3 +191,9 @@ def test_a_succession_is_told_across_spellings() -> None:
         [case("São Tomé", "Ana", "Rui", "2010-05-01"), case("SA\u0303O TOMÉ", "ANA", "Eva", "2007-01-01")]
     )
     assert first.old_end == "2007-01-01"
+
+
+@pytest.mark.parametrize("side", PLAIN)
+def test_a_name_of_invisible_characters_alone_is_empty(tmp_path: Path, side: str) -> None:
+    with pytest.raises(DataError, match=rf"row 3, {side}: .*empty|row 3, {side}: '' is empty"):
+        read_given_facts(facts_in(tmp_path, **{side: "\u200b\u00ad"}))

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 RESULTS = "standard output"
+ROOM = 3 << 29  # bytes of addresses that torch and the smallest model take
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -28,6 +29,7 @@ def run(arguments: list[str] | None = None) -> None:
         if listening:
             signal.signal(signal.SIGINT, note)
         open_streams()
+        look_for_room()
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
         from anachron.cli.main import execute
@@ -73,6 +75,37 @@ def _named(method: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return called
+
+
+class _Room:
+    """Stands before all that finds modules, and finds none."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        """Raise `MemoryError` where torch is wanted and does not fit: it ends the process without a word."""
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if name == "torch" and name not in sys.modules and _used() + ROOM > limit:
+            raise MemoryError(f"ulimit -v {limit >> 10} leaves less than {ROOM >> 20:,} MiB to torch and a model")
+
+
+def look_for_room() -> None:
+    """Where the addresses of this process are limited (``ulimit -v``), look for room before torch is loaded."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        sys.meta_path.insert(0, _Room)
+
+
+def _used() -> int:
+    """Bytes of addresses that this process has; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text("ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 if __name__ == "__main__":

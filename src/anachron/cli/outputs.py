@@ -65,8 +65,12 @@ def _beside_updates(out: "Place") -> Iterable["Place"]:
 FILE, KEPT, FOLDER, RUN = Output("file"), Output("kept"), Output("folder"), Output("run")
 QUESTIONS, STATEMENTS = Output("file", _beside_questions), Output("file", _beside_statements)
 UPDATES = Output("file", _beside_updates)
-# Options that name an input without being a path, or what else a file is made of: a model, data, how a model is edited
-DECIDING = frozenset({"updates", "dataset", "method", "llm", "base_url", "revision", "dataset_revision", "split"})
+# Options that are texts: what a file is made of without being a path, what may be a path, and a word or a file
+NO_PATHS = frozenset({"method", "llm", "base_url", "revision", "dataset_revision", "split"})
+DECIDING = NO_PATHS | {"updates", "dataset"}
+NAMING = frozenset({"changes", "corpus", "text", "tokenizer", "without"})
+WORDS = frozenset({"language", "prefix"})
+HELD_AGAINST = "baseline"  # of a check: read, and another one on each day, but not what its file is made of
 CACHES = frozenset({"cache", "answers"})  # folders of many commands: neither input nor output of one
 BUNDLED = frozenset({"demo", "demo-untrained", "mini", "mini-updates", "mini-changes"})  # a folder may be called so
 SPARE = 40  # bytes of a name: a manifest's ending, and what a file is called while it is written
@@ -97,10 +101,10 @@ def guarded(
     from anachron.stores import place
 
     inputs = _inputs(annotations, values)
-    paths = [(name, place(value)) for name, given in inputs.items() for value in given if _is_path(value)]
+    paths = [(name, place(value)) for name, given in inputs.items() for value in given if _is_path(name, value)]
     seen: dict[Any, str] = {_real(path): name for name, path in paths}
     for name, (mark, value) in outputs.items():
-        out, option = place(value), _option(name, annotations)
+        out, option = _named_place(value), _option(name, annotations)
         _check_name(out, option)
         for written in (out, *_beside(mark, out)):
             if (found := seen.get(_real(written))) is not None:
@@ -113,7 +117,7 @@ def guarded(
         for name, (mark, value) in outputs.items():
             if mark.kind != "run":
                 given = [path for _, path in paths]
-                held = _Held(place(value), _option(name, annotations), mark, command, inputs, given)
+                held = _Held(_named_place(value), _option(name, annotations), mark, command, inputs, given)
                 stack.enter_context(held.kept(overwrite=overwrite))
         yield
 
@@ -138,24 +142,35 @@ def _inputs(annotations: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
             continue
         base, *parts = get_args(annotations[name]) or (annotations[name],)
         named = name in DECIDING or Path in (base, *get_args(base)) or any(isinstance(p, ArgumentInfo) for p in parts)
-        if named or any(_exists(text) for text in texts):
+        there = name in NAMING | WORDS and any(_exists(text, file=name in WORDS) for text in texts)
+        if named or there:
             found[name] = texts
     return found
 
 
-def _is_path(value: str) -> bool:
-    return value not in BUNDLED and ("://" not in value or value.startswith(("s3://", "gs://")))
+def _is_path(name: str, value: str) -> bool:
+    return (
+        name not in NO_PATHS and value not in BUNDLED and ("://" not in value or value.startswith(("s3://", "gs://")))
+    )
 
 
-def _exists(text: str) -> bool:
+def _exists(text: str, *, file: bool = False) -> bool:
     try:
-        return bool(text) and os.path.lexists(text)
+        return bool(text) and (Path(text).is_file() if file else os.path.lexists(text))
     except ValueError:  # no path: it holds a NUL
         return False
 
 
 def _real(path: "Place") -> Any:
     return os.path.realpath(path) if isinstance(path, Path) else str(path)
+
+
+def _named_place(value: "Place | str") -> "Place":
+    """Where an output lies, by a path that ends in its name: ``.`` and ``..`` do not."""
+    from anachron.stores import place
+
+    out = place(value)
+    return out.resolve() if isinstance(out, Path) and out.name in ("", "..") else out
 
 
 def _beside(mark: Output, out: "Place") -> list["Place"]:
@@ -169,6 +184,8 @@ def _manifest(out: "Place") -> "Place":
 def _check_name(out: "Place", option: str) -> None:
     if not isinstance(out, Path):
         return
+    if not out.name:
+        raise ConfigError(f"{option} {out} is the whole disk; name a folder or a file")
     name = len(os.fsencode(out.name)) + SPARE
     if max(name, *(len(os.fsencode(part)) for part in out.parts)) > 255 or len(os.fsencode(out.absolute())) > 3800:
         raise ConfigError(
@@ -194,6 +211,9 @@ class _Held:
         from anachron.io import remove_file, write_json
         from anachron.jobs import locked
 
+        if self._is_alone():
+            yield
+            return
         new = _missing(self.out.parent) if isinstance(self.out, Path) else []
         try:
             with locked(self._hidden("lock"), self.out, elsewhere=f"choose another {self.option}", remove=True):
@@ -214,6 +234,12 @@ class _Held:
                 with suppress(OSError):
                     folder.rmdir()
 
+    def _is_alone(self) -> bool:
+        """Whether it is a folder beside which nothing may be written, such as a volume of a container: no lock fits."""
+        if self.mark.kind != "folder" or not isinstance(self.out, Path) or not self.out.is_dir():
+            return False
+        return not os.access(self.out.parent, os.W_OK)
+
     def _hidden(self, ending: str) -> "Place":
         return self.out.with_name(f".{self.out.name}.making.{ending}")
 
@@ -222,12 +248,13 @@ class _Held:
 
         Of an address nothing is kept that may be a secret.
         """
-        return {"command": self.command, **{name: [self._named(v) for v in of] for name, of in self.inputs.items()}}
+        made_of = {name: of for name, of in self.inputs.items() if name != HELD_AGAINST}
+        return {"command": self.command, **{name: [self._named(name, v) for v in of] for name, of in made_of.items()}}
 
-    def _named(self, value: str) -> str:
+    def _named(self, name: str, value: str) -> str:
         if "://" in value:
             return urlsplit(value)._replace(netloc=urlsplit(value).netloc.rpartition("@")[2], query="").geturl()
-        if value in BUNDLED or not isinstance(self.out, Path) or not _exists(value):
+        if not _is_path(name, value) or not isinstance(self.out, Path) or not _exists(value):
             return value
         try:
             return Path(os.path.relpath(os.path.realpath(value), os.path.realpath(self.out.parent))).as_posix()

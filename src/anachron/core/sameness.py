@@ -3,6 +3,12 @@
 import unicodedata
 from functools import lru_cache
 
+# Characters of format (Cf) that are seen: marks of Arabic, Syriac and Kaithi numbers, and the tags by which the flag of
+# England is another than that of Scotland
+_SEEN = frozenset(
+    map(chr, (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0xE0020, 0xE0080)))
+)
+
 
 @lru_cache(maxsize=1 << 16)
 def name_key(text: str) -> str:
@@ -15,7 +21,7 @@ def name_key(text: str) -> str:
     """
     if text.isascii():
         return " ".join(text.lower().split())
-    visible = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
+    visible = "".join(sign for sign in text if not is_invisible(sign))
     folded = "".join(map(_folded, unicodedata.normalize("NFC", visible)))
     return " ".join(unicodedata.normalize("NFC", folded).split())
 
@@ -23,6 +29,11 @@ def name_key(text: str) -> str:
 def same_name(one: str, other: str) -> bool:
     """Whether two spellings are one name, by `name_key`."""
     return one == other or name_key(one) == name_key(other)
+
+
+def is_invisible(sign: str) -> bool:
+    """Whether a character only says how others are set, and counts for nothing in a name."""
+    return unicodedata.category(sign) == "Cf" and sign not in _SEEN
 
 
 def code_points(text: str) -> str:

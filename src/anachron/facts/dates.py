@@ -56,9 +56,10 @@ def read_date(value: Any) -> Date:
 def read_start(value: Any) -> Date:
     """`read_date` of a first date. Raises `DataError` also for one by which tables say that there is none."""
     if _far(day := _day_of_moment(value)) or day in _NO_START:
+        meant = f"write {day.year:04d}-{day.month:02d} if it is meant" if day in _NO_START else "leave out one to come"
         raise DataError(
             f"{str(value)!r} is what many tables write where no date is known; a fact needs the date since which it "
-            f"holds{f' (write {day.year:04d}-{day.month:02d} if it is meant)' if day in _NO_START else ''}"
+            f"holds ({meant})"
         )
     return read_date(value)
 

@@ -182,6 +182,7 @@ def _text(value: Any, column: str) -> str | None:
     if isinstance(value, bool) or not (value is None or isinstance(value, str | int)):
         raise DataError(f"{value!r} is a {type(value).__name__}; give one text")
     text = " ".join(str(value).split()) if value is not None else ""
+    text = text if name_key(text) else ""  # of invisible characters alone
     if not text and column in ("subject", "object"):
         raise DataError(f"{value or ''!r} is empty; give its label in words")
     return (id_in_address(text) or text if column.endswith("_id") else text) or None

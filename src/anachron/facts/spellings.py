@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anachron.core.periods import Period
-from anachron.core.sameness import code_points, name_key
+from anachron.core.sameness import code_points, is_invisible, name_key
 from anachron.facts.notices import Notices
 
 _JOINERS = "\u200c\u200d"  # which the words of some scripts are written with
@@ -67,5 +67,5 @@ def _place(row: Row, name: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> bool:
-    invisible = any(unicodedata.category(sign) == "Cf" and sign not in _JOINERS for sign in text)
+    invisible = any(is_invisible(sign) and sign not in _JOINERS for sign in text)
     return not invisible and unicodedata.is_normalized("NFC", text)
