@@ -50,7 +50,7 @@ def test_blocks_say_what_they_are_and_few_are_not_run():
         "cluster.md": 5,
         "continuous-integration.md": 1,
         "edits.md": 2,
-        "guide.md": 3,
+        "guide.md": 4,
         "horizon.md": 2,
         "python.md": 2,
         "recipes.md": 2,
