@@ -1,5 +1,6 @@
 """Keys of GGUF files against llama.cpp: each is in the scores of transformers as in its own, or refused."""
 
+import json
 import re
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ import gguf
 import numpy as np
 import pytest
 import transformers
+from tokenizers import normalizers
 
 from anachron.errors import ModelError
 from anachron.lm.gguf_header import Header, read_header
@@ -177,6 +179,34 @@ def check_tokens(path: str, texts: list[str] = TEXTS) -> None:
 @pytest.mark.parametrize("prefix", [True, False, None])
 def test_a_space_is_put_before_texts_as_the_file_says(prefix: bool | None, tmp_path: Path):
     check_tokens(write_gguf(sentencepiece(), tmp_path / "t.gguf", tokenizer__ggml__add_space_prefix=prefix))
+
+
+def test_a_file_without_such_a_space_has_the_fingerprint_of_its_folder(tmp_path: Path):
+    """As Gemma's: its folder puts marks for spaces and nothing before a text."""
+    made = sentencepiece()
+    made.tokenizer.backend_tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    made.tokenizer.backend_tokenizer.pre_tokenizer = None
+    path = write_gguf(made, tmp_path / "t.gguf", tokenizer__ggml__add_space_prefix=False)
+    (found, wanted) = (json.loads(t.backend_tokenizer.to_str()) for t in (load_tokenizer(path), made.tokenizer))
+    assert found["normalizer"] == wanted["normalizer"] and found["pre_tokenizer"] is None
+
+
+@pytest.mark.parametrize("role", ["padding", "unknown"])
+def test_files_that_say_minus_one_for_no_token_are_read_with_the_models_own_tokenizer(role: str, tmp_path: Path):
+    made = make_gguf_lm()
+    path = write_gguf(made, tmp_path / "t.gguf", **{f"tokenizer__ggml__{role}_token_id": 2**32 - 1})
+    with pytest.raises(ModelError, match=rf"{role}_token_id is 4294967295, which says that there is none.*--tokenizer"):
+        load_model(path)
+    made.tokenizer.save_pretrained(tmp_path / "words")
+    for backend in ("transformers", "llama.cpp"):
+        lm = load_model(path, backend=backend, tokenizer=str(tmp_path / "words"))
+        np.testing.assert_allclose(lm.log_probs(PAIRS), made.log_probs(PAIRS), atol=1e-3)
+
+
+def test_ids_of_several_ends_are_read(tmp_path: Path):
+    """As Ollama writes them besides the one; no token of a text depends on them."""
+    path = write_gguf(make_gguf_lm(), tmp_path / "t.gguf", tokenizer__ggml__eos_token_ids=[1, 2])
+    assert load_tokenizer(path)("In 1998")["input_ids"]
 
 
 @pytest.mark.parametrize("key", ["add_sep_token", "normalizer.lowercase", "normalizer.strip_accents", "of_tomorrow"])

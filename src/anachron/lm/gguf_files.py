@@ -23,7 +23,7 @@ import transformers
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 from anachron.errors import ModelError, first_line, how_to_install
-from anachron.lm.gguf_header import Header, read_header
+from anachron.lm.gguf_header import NO_TOKEN, Header, read_header
 from anachron.lm.gguf_keys import keys_left_out, put_into, tokenizer_keys_left_out
 
 log = logging.getLogger("anachron")
@@ -121,6 +121,12 @@ def load_tokenizer(file: GgufFile) -> Any:
     Digits are cut as the file says where transformers does not; a rule that is not known here is told in a warning.
     """
     _refuse(file, tokenizer_keys_left_out(file.header))
+    for key in ("tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id"):
+        if file.header.about.get(key) == NO_TOKEN:
+            raise ModelError(
+                f"{file.name}: {key} is {NO_TOKEN}, which says that there is none, and transformers does not read such "
+                "a tokenizer; give the model's own (--tokenizer)"
+            )
     with _reading(file) as nothing:
         tokenizer = transformers.AutoTokenizer.from_pretrained(nothing, gguf_file=str(file.path))
     about = file.header.about
@@ -151,7 +157,7 @@ def _begin_as_llama_cpp(backend: Any, *, prefix: bool) -> None:
     counts as one of its own.
     """
     spaces = normalizers.Replace(" ", "\u2581")
-    backend.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), spaces] if prefix else [spaces])
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), spaces]) if prefix else spaces
     if isinstance(backend.pre_tokenizer, pre_tokenizers.Metaspace):
         backend.pre_tokenizer = None
 

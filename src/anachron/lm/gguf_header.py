@@ -30,6 +30,7 @@ _COUNTS = ("general.alignment", "split.count", "block_count", "context_length", 
 _LISTS = (
     "tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.scores", "tokenizer.ggml.token_type",
 )  # fmt: skip
+NO_TOKEN = 2**32 - 1  # the -1 that converters wrote for a model without a token for padding or for the unknown
 _AT_LEAST_ONE = ("block_count", "context_length", "embedding_length", "attention.key_length")
 
 
@@ -143,6 +144,8 @@ def _check_values(about: Mapping[str, Any]) -> None:
     tokens = about.get("tokenizer.ggml.tokens")
     for role in ("bos", "eos", "unknown", "padding"):
         key = f"tokenizer.ggml.{role}_token_id"
+        if role in ("unknown", "padding") and about.get(key) == NO_TOKEN:
+            continue
         if tokens is not None and key in about and not (_is_count(about[key]) and about[key] < tokens):
             raise _wrong(key, about[key], f"one of the {tokens} tokens")
     step = about.get("general.alignment", _ALIGNMENT)

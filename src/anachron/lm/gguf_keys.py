@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anachron.lm.gguf_header import Header
+from anachron.lm.gguf_header import NO_TOKEN, Header
 
 # Of the model, without its architecture's name. No score of a text depends on these: texts have no images, answers are
 # not pooled, and a number of rows that tensors do not have is refused when they are put into the model.
@@ -88,7 +88,7 @@ TOKENIZER = {
     f"tokenizer.ggml.{name}"
     for name in (
         "model", "pre", "tokens", "token_type", "token_type_count", "scores", "merges", "add_bos_token",
-        "add_eos_token", "add_space_prefix", *(
+        "add_eos_token", "add_space_prefix", "eos_token_ids", *(
             f"{role}_token_id"
             for role in (
                 "bos", "eos", "unknown", "padding", "seperator", "cls", "mask", "eot", "eom", "fim_pre", "fim_suf",
@@ -110,6 +110,8 @@ _OTHERS = {"adapter", "clip", "diffusion", "xielu"}  # of the format, and of no 
 def put_into(header: Header, config: Any) -> None:
     """Set in a configuration what the file says, or means by not saying it, and transformers does not read."""
     said = header.of_model()
+    if config.get_text_config().pad_token_id == NO_TOKEN:
+        config.get_text_config().pad_token_id = None
     rope = getattr(config, "rope_parameters", None)
     if isinstance(rope, dict):
         whole = rope.get("full_attention", rope)  # layers with a window keep their own
