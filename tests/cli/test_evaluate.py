@@ -26,7 +26,7 @@ from anachron.evaluate.old_and_new import PREFERENCES
 from anachron.lm.loading import load_model
 from anachron.pipelines import editing
 from anachron.report.old_and_new import preferred, preferred_lines
-from anachron.run_folder import RunFolder
+from anachron.run_folder import RUN_FILE, RunFolder
 from portability_rows import ripple
 
 ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]
@@ -286,11 +286,14 @@ def test_dated_questions_and_requests(
     assert load_edit(file).prefix.startswith("On January 21, 2017, the head of state of the United States is Donald")
 
 
-def kill_when(path: Path, code: str, *words: str) -> None:
-    """Run Python code with these words, and kill it by SIGKILL as soon as this file is there."""
+def kill_when(folder: Path, name: str, code: str, *words: str) -> None:
+    """Run Python code with these words, and kill it by SIGKILL as soon as the record of its run names this file.
+
+    The file is there a moment before; killed in between, the run would rightly make it again.
+    """
     child = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
-    while not path.is_file():
+    while not ((folder / RUN_FILE).is_file() and name in json.loads((folder / RUN_FILE).read_text())["files"]):
         assert child.poll() is None and time.monotonic() < deadline, child.stderr.read() if child.stderr else ""
         time.sleep(0.002)
     os.kill(child.pid, signal.SIGKILL)
@@ -308,7 +311,7 @@ def test_a_killed_run_goes_on_with_the_same_command(
         "import sys, anachron.evaluate.stages as stages; stages.PART = 1\n"
         "from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
     )
-    kill_when(cut / "FT" / "part-00001.parquet", code, *command, "--out", str(cut))
+    kill_when(cut, "FT/part-00001.parquet", code, *command, "--out", str(cut))
     assert not (cut / "targets.parquet").exists()
     files = RunFolder.read(cut).record["files"]  # without the last part, where it was killed before its checksum
     kept = {cut / name: (cut / name).stat().st_mtime_ns for name in files if "/part-" in name}
@@ -344,7 +347,7 @@ def test_killed_lifelong_editing_goes_on_with_the_same_command(updates: Path, tm
     command = ["evaluate", "demo", "--updates", str(updates), "--methods", "ROME", *ROME, *LIFELONG]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = "import sys; from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
-    kill_when(cut / "ROME" / "after-00001.json", code, *command, "--out", str(cut))
+    kill_when(cut, "ROME/after-00001.json", code, *command, "--out", str(cut))
     assert not (cut / "targets.parquet").exists()
     first = (cut / "ROME" / "after-00001.json").stat().st_mtime_ns
     assert run(*command, "--out", cut) == 0
