@@ -423,7 +423,7 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
         ),
         (
             ["facts", "snapshot", "--out", "f.parquet", "--ended-before", "1900"],
-            1,
+            2,
             "'ended before 1900' dropped the last",
         ),
         (["facts", "snapshot", "--out", "f.parquet", "--relations", "P6"], 2, "'relations' dropped the last 5"),

@@ -161,4 +161,4 @@ def test_what_is_finished_needs_no_key(sources: list[Path], tmp_path: Path, monk
         assert run(*words, "--base-url", server.url) == 0
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    assert run(*words) == 0
+    assert run(*words, "--base-url", server.url) == 0

@@ -138,9 +138,10 @@ def test_a_judge_that_is_interrupted_goes_on_and_one_that_says_nothing_fails(
 
     with serving(dies) as server:
         assert run(folder, server.url, "--concurrency", 1) == 2
+        first = server.url
     assert not (folder / "judge").exists()
     with serving(grade) as server:
-        assert run(folder, server.url, "--out", folder.parent / "verdicts") == 0
+        assert run(folder, server.url, "--out", folder.parent / "verdicts", "--same-as", first) == 0
         assert len(server.requests) == 6  # four were kept
     printed, said = capsys.readouterr()
     assert "r-ROME" in printed and "4 reused from before" in said and "1 answers without" not in printed

@@ -106,5 +106,5 @@ def test_the_command_line_outlives_a_file_over_which_llama_cpp_ends_its_process(
     command = [sys.executable, "-m", "anachron", "probe", path, *asked]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(anachron.__file__).parents[1])}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and re.search("ended its process", " ".join(done.stderr.split()))
+    assert done.returncode == 2 and re.search("ended its process", " ".join(done.stderr.split()))
     assert "Traceback" not in done.stderr and "unexpected" not in done.stderr

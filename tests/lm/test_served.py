@@ -273,7 +273,9 @@ def test_the_commands_score_and_probe(serve, lm: LanguageModel, brief: Dataset, 
         (["--backend", "vllm"], "choose one of transformers, openai, llama.cpp"),
         ([*how, "--dtype", "bfloat16"], "--dtype"),
     ):
-        assert _code(["score", "served", "--input", str(pairs), "--out", str(scores), *argv], debug=False) == 2
+        assert (
+            _code(["score", "served", "--input", str(pairs), "--out", str(tmp_path / "x.csv"), *argv], debug=False) == 2
+        )
         assert what in capsys.readouterr().err
 
 

@@ -146,7 +146,7 @@ def test_the_command_ends_in_one_line(tmp_path: Path):
          str(tmp_path / "s.csv"), "--format", "chat", "--chat-template", str(tmp_path / "t.jinja")],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "the chat template does not end within 10 s; pass another with --chat-template FILE" in " ".join(
         done.stderr.split()
     )
