@@ -16,7 +16,7 @@ from anachron.facts.files import refuse_unreadable
 from anachron.facts.own import is_fact_file, read_given_facts
 
 HEADER = "subject,relation,object,start,end"
-REPORTS = Path("/work/shared/data/public-reports")
+REPORTS = Path(__file__).parents[3] / "shared" / "data" / "public-reports"  # beside the checkout
 AS_OF = "2025-11-22"
 
 
