@@ -27,8 +27,7 @@ from anachron.stores import Place, StorePath, place, polars_options
 Json = dict[str, Any]
 HEAD = 1 << 20  # bytes of a text that are looked at before all is read
 _TEMPORARY = re.compile(r"\.(?P<target>.+)\.(?P<process>\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
-
-
+# Half a character in JSON: a high surrogate without its low one, or a low one without its high one
 _HALF = re.compile(
     rb"(?<!\\)(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -142,11 +141,14 @@ _SPECIAL: dict[Callable[[int], bool], str] = {
 def refuse_binary(path: Place | str) -> None:
     """Raise `DataError` where the first megabyte of what should be text holds a zero byte: all of it is not read.
 
-    Pipes and devices are refused first. A file that cannot be opened is left to whoever reads it.
+    Pipes and devices are refused first. A file that cannot be opened is left to whoever reads it, and so is an object
+    of a store, for which this would be two requests more.
     """
     refuse_special_files(path)
+    if isinstance(source := place(path), StorePath):
+        return
     try:
-        with place(path).open("rb") as data:
+        with source.open("rb") as data:
             head = data.read(HEAD)
     except (OSError, ValueError):
         return

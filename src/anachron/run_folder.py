@@ -100,15 +100,8 @@ class RunFolder:
                 {name: value for name, value in one.items() if name not in NAMES}
                 for one in (run.record["settings"], settings)
             )
-            known, said = _addresses(stored), _addresses(wanted)
-            if known and known <= said:  # all addresses of the folder are said to be of one model
-                first = next(stored[name] for name in ADDRESSES if name in stored)
-                more = said - {*same_servers([first])}
-                same = {name: first for name in ADDRESSES if name in stored} | ({SAME_AS: sorted(more)} if more else {})
-                stored, wanted = stored | same, wanted | same
-            lacking = "".join(f" --same-as {url}" for url in sorted(known - said)) if said else ""
-            way = f"add{lacking} if the same model answered there, {ELSEWHERE}" if lacking else ELSEWHERE
-            refuse_others(path, stored, wanted, elsewhere=way)
+            stored, wanted, elsewhere = _of_one_server(stored, wanted)
+            refuse_others(path, stored, wanted, elsewhere=elsewhere)
             if stored.get(SAME_AS) != run.record["settings"].get(SAME_AS):
                 run.record["settings"][SAME_AS] = stored[SAME_AS]
                 run.save()
@@ -207,6 +200,19 @@ class RunFolder:
             return True
         warn(f"{path} {fault}; it is made again")
         return False
+
+
+def _of_one_server(stored: Json, wanted: Json) -> tuple[Json, Json, str]:
+    """Settings of a folder and of a command, alike in their addresses where all that the folder holds are said to be of
+    one model; and what to do where they differ."""
+    known, said = _addresses(stored), _addresses(wanted)
+    if known and known <= said:
+        first = next(stored[name] for name in ADDRESSES if name in stored)
+        more = said - {*same_servers([first])}
+        same = {name: first for name in ADDRESSES if name in stored} | ({SAME_AS: sorted(more)} if more else {})
+        stored, wanted = stored | same, wanted | same
+    lacking = "".join(f" --same-as {url}" for url in sorted(known - said)) if said else ""
+    return stored, wanted, f"add{lacking} if the same model answered there, {ELSEWHERE}" if lacking else ELSEWHERE
 
 
 def _addresses(settings: Json) -> set[str]:

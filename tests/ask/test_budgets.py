@@ -24,16 +24,10 @@ from anachron.jobs import Callbacks
 from anachron.text.answers import Answer
 from anachron.text.believed import MOST_COUNTED, believed
 from anachron.text.llm_settings import NoAnswer
+from asked_runs import FACTS
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 needs_llm = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
-FACTS = """subject,relation,object,start,end
-Kazakhstan,capital,Almaty,1991-12-16,1997-12-10
-Kazakhstan,capital,Astana,1997-12-10,
-Germany,head of government,Gerhard Schröder,1998-10-27,2005-11-22
-Germany,head of government,Angela Merkel,2005-11-22,2021-12-08
-Germany,head of government,Olaf Scholz,2021-12-08,2025-05-06
-"""
 
 
 @pytest.fixture

@@ -95,6 +95,17 @@ def test_special_tokens_around_reasoning_stay_in_an_answer(tmp_path: Path):
     assert read_name(answer, {"Bush": 1, "Dick Cheney": 2}).value == 2
 
 
+def test_no_other_special_token_is_left_in_an_answer(tmp_path: Path):
+    """Marks that a vocabulary lacks are read as its token for the unknown, which is no mark."""
+    one = local(tmp_path, most=20)
+    words = one.lm.tokenizer("Dick Cheney", add_special_tokens=False)["input_ids"]
+    unknown = one.lm.tokenizer.unk_token_id
+    assert unknown is not None and unknown == one.lm.tokenizer.convert_tokens_to_ids("<seed:think>")
+    says(one.lm, [unknown, *words, one.lm.tokenizer.eos_token_id])
+    (answer,) = one.answers(PROMPTS[:1], Callbacks())
+    assert isinstance(answer, Answer) and answer.text == "Dick Cheney"
+
+
 def says(lm: LanguageModel, tokens: list[int]) -> None:
     """Let a model write these tokens, whatever it is asked."""
     import torch

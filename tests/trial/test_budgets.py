@@ -15,18 +15,12 @@ from typing import Any
 import pytest
 
 from anachron.cli.main import _code
+from asked_runs import FACTS
 from llm_server import Reply, chat, error, prompt_of, serving
 
 pytestmark = [
     pytest.mark.trial, pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm"),
 ]  # fmt: skip
-FACTS = """subject,relation,object,start,end
-Kazakhstan,capital,Almaty,1991-12-16,1997-12-10
-Kazakhstan,capital,Astana,1997-12-10,
-Germany,head of government,Gerhard Schröder,1998-10-27,2005-11-22
-Germany,head of government,Angela Merkel,2005-11-22,2021-12-08
-Germany,head of government,Olaf Scholz,2021-12-08,2025-05-06
-"""
 LIMIT, PER_TOKEN = 60, 4  # of an answer; letters
 USAGE: dict[str, Any] = {
     "true": None, "none": "none", "zero": 0, "negative": -7, "yes": True, "huge": 10**30, "words": "many", "half": 0.5,

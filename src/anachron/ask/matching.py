@@ -92,7 +92,7 @@ def _meant(text: str, names: Mapping[str, Key]) -> tuple[set[Key], set[Key]]:
     for clause in clauses:
         starts.append(starts[-1] + len(clause) + 1)
     found = _mentions(said, names)
-    meant: set[Key] = set()
+    keys, meant = {key for _, _, key in found}, set[Key]()
     for start, end, key in found:
         first, last = max(s for s in starts if s <= start), min(s for s in starts if s > end - 1)
         before, after = _ASSURING.sub("", said[first:start]).split(), said[end:last].split()
@@ -105,7 +105,7 @@ def _meant(text: str, names: Mapping[str, Key]) -> tuple[set[Key], set[Key]]:
         another = beside or (after[:1] == ["s"] and len(after) > 1) or any(word in RELATED for word in before[-4:])
         if not (denied or another):
             meant.add(key)
-    return {key for _, _, key in found}, {key for _, _, key in found} - meant
+    return keys, keys - meant
 
 
 def answer_text(reply: Answer | NoAnswer) -> tuple[Reading | None, str]:
@@ -194,8 +194,8 @@ def _dates(text: str, *, from_first: bool = False) -> list[Date | None]:
     for match in found:
         between = text[at : match.start()]
         at = match.end()
-        words = plain(between)
-        of_report = bool(_mentions(words, dict.fromkeys(AS_OF, True))) and words.endswith(AS_OF)
+        words = f" {plain(between)}"
+        of_report = any(words.endswith(f" {one}") for one in AS_OF)
         still = bool(dates) and bool(mentioned(between, dict.fromkeys(STILL, True)))
         if still and not today and len(dates) == 1:
             dates, today = [*dates, None], True

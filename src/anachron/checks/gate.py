@@ -147,8 +147,8 @@ def _outcome(
         return Outcome(demand, met, words, judged, facts)
     named = ", ".join(f"{count} {name}" for name, count in (others or {}).items()) or "no answer could be read"
     least = f"--min-judged {gate.min_judged:g}" if judged else "at least one must be"
-    way = "see the answers in the run folder, or ask on with a larger --budget" + ", or lower --min-judged" * bool(
-        judged
-    )
+    way = "see the answers in the run folder, or ask on with a larger --budget"
+    if judged:
+        way += ", or lower --min-judged"
     error = f"only {judged} of {facts} facts that can be asked were judged ({named}), and {least}; {way}"
     return Outcome(demand, False, words, judged, facts, error)

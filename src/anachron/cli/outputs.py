@@ -16,11 +16,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
-from urllib.parse import urlsplit
 
 from typer.models import ArgumentInfo
 
 from anachron.errors import ConfigError, DataError
+from anachron.servers import public_url
 
 if TYPE_CHECKING:
     from anachron.io import Json
@@ -253,7 +253,7 @@ class _Held:
 
     def _named(self, name: str, value: str) -> str:
         if "://" in value:
-            return urlsplit(value)._replace(netloc=urlsplit(value).netloc.rpartition("@")[2], query="").geturl()
+            return public_url(value)
         if not _is_path(name, value) or not isinstance(self.out, Path) or not _exists(value):
             return value
         try:

@@ -185,14 +185,11 @@ def score(
 
     Example: anachron score gpt2 --input pairs.jsonl --out scores.parquet
     """
-    from anachron.errors import ConfigError
     from anachron.io import check_ending
     from anachron.probe.pairs import read_pairs, score_pairs
 
     backend = scorer.place()
     check_ending(out)
-    if out.resolve() == input.resolve():
-        raise ConfigError(f"--out {out} is the input itself; choose another file for the scores")
     pairs, style = read_pairs(input), texts.style()
     with scorer.open(model, backend, loading, unopened=False) as lm:
         table = score_pairs(

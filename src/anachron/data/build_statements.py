@@ -14,8 +14,8 @@ from anachron.data.facts import asked_facts, read_questions
 from anachron.data.own_facts import OwnFacts, own_facts
 from anachron.data.statements import build_statements
 from anachron.errors import ConfigError, DataError
+from anachron.facts.columns import NEEDED
 from anachron.facts.own import has_own_names, read_given_facts
-from anachron.facts.rows import NEEDED
 from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
 from anachron.stores import Place, place
 from anachron.text.dates import Wording, wording_of

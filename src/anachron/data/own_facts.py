@@ -16,10 +16,11 @@ from anachron.core.periods import Boundaries, Period, check_boundaries
 from anachron.core.several_periods import closed_at, last_whole_year, periods_text
 from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
+from anachron.facts.columns import canonical
 from anachron.facts.dates import read_date
 from anachron.facts.files import as_table
 from anachron.facts.own import read_given_facts
-from anachron.facts.rows import Fault, GivenFact, GivenFacts, canonical, refuse
+from anachron.facts.rows import Fault, GivenFact, GivenFacts, refuse
 from anachron.stores import Place
 from anachron.text.languages import Language, chosen
 from anachron.text.own_questions import question_faults, question_of, with_relation_words

@@ -15,14 +15,13 @@ import polars as pl
 
 from anachron.core.characters import whole_texts, without_halves
 from anachron.errors import DataError, first_line
-from anachron.io import Json, parse_table, read_bytes, refuse_special_files, scan_parquet
+from anachron.io import HEAD, Json, parse_table, read_bytes, refuse_special_files, scan_parquet
 from anachron.stores import Place, place
 
 DELIMITERS = (",", ";", "\t", "|")
 DELIMITED = (".csv", ".tsv")
 JSON_LINES = (".jsonl", ".ndjson")
 ENDINGS = (*DELIMITED, *JSON_LINES, ".json", ".parquet")
-HEAD = 1 << 20  # bytes that are looked at before all is read
 _NAMED = re.compile(r"""("?)sep=([^\w" \r\n])\1[ ,;\t|]*(?:\r\n?|\n)""", re.IGNORECASE)  # Excel's first line
 
 

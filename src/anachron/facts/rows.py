@@ -17,7 +17,6 @@ from anachron.core.sameness import name_key, same_name
 from anachron.core.several_periods import joined
 from anachron.errors import DataError
 from anachron.facts.columns import NEEDED, NUMBERS, TEXTS, named_columns
-from anachron.facts.columns import canonical as canonical
 from anachron.facts.dates import is_no_end, read_end, read_start
 from anachron.facts.ids import id_in_address, is_entity_id
 from anachron.facts.lists import names_in_cell

@@ -40,10 +40,9 @@ def natural_answers(
     kept: special tokens that stay in the text, such as the marks around a model's reasoning.
     """
     ends, raw = ends_of(lm), lm.style.kind == "raw"
-    special = {*lm.tokenizer.all_special_ids} | {
-        n for n, one in lm.tokenizer.added_tokens_decoder.items() if one.special
-    }
-    dropped = special - {*lm.tokenizer.convert_tokens_to_ids([*kept])}
+    added = lm.tokenizer.added_tokens_decoder  # id -> token, the special ones and others
+    dropped = {*lm.tokenizer.all_special_ids, *(token for token, one in added.items() if one.special)}
+    dropped -= {token for token, one in added.items() if one.content in kept}
 
     def cut(tokens: Sequence[int]) -> tuple[str, bool]:
         end = next((place for place, token in enumerate(tokens) if token in ends), None)

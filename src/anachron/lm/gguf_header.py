@@ -139,7 +139,7 @@ def _check_values(about: Mapping[str, Any]) -> None:
             raise _wrong(key, value, "at least 1")
         if any(isinstance(number, float) and not math.isfinite(number) for number in values):
             raise _wrong(key, value, "a finite number")
-        if name.endswith("_epsilon") and not all(_is_number(number) and number >= 0 for number in values):
+        if name.endswith("_epsilon") and not all(is_number(number) and number >= 0 for number in values):
             raise _wrong(key, value, "a number that is not negative")
     tokens = about.get("tokenizer.ggml.tokens")
     for role in ("bos", "eos", "unknown", "padding"):
@@ -162,7 +162,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool | Length) and value >= 0
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anachron.lm.gguf_header import NO_TOKEN, Header
+from anachron.lm.gguf_header import NO_TOKEN, Header, is_number
 
 # Of the model, without its architecture's name. No score of a text depends on these: texts have no images, answers are
 # not pooled, and a number of rows that tensors do not have is refused when they are put into the model.
@@ -115,7 +115,7 @@ def put_into(header: Header, config: Any) -> None:
     rope = getattr(config, "rope_parameters", None)
     if isinstance(rope, dict):
         whole = rope.get("full_attention", rope)  # layers with a window keep their own
-        if "rope_theta" in whole and _is_number(said.get("rope.freq_base", 10000.0)):
+        if "rope_theta" in whole and is_number(said.get("rope.freq_base", 10000.0)):
             whole["rope_theta"] = said.get("rope.freq_base", 10000.0)
         factor = _factor(said)
         if factor not in NEUTRAL["rope.scaling.factor"] and said.get("rope.scaling.type", "linear") == "linear":
@@ -125,7 +125,7 @@ def put_into(header: Header, config: Any) -> None:
     ):
         config.query_pre_attn_scalar = round(scale**-2)
     for field, key in (("head_dim", "attention.key_length"), ("n_positions", "context_length")):
-        if hasattr(config, field) and not hasattr(config, "global_head_dim") and _is_number(said.get(key)):
+        if hasattr(config, field) and not hasattr(config, "global_head_dim") and is_number(said.get(key)):
             setattr(config, field, said[key])
     window = said.get("attention.sliding_window")
     if header.architecture == "phi3" and window and config.sliding_window is None:
@@ -167,16 +167,16 @@ def _implied(architecture: str, said: Mapping[str, Any]) -> dict[str, Any]:
     """What llama.cpp takes where a file does not say it, as far as transformers may take something else."""
     heads, width = said.get("attention.head_count"), said.get("embedding_length")
     meant: dict[str, Any] = {"rope.freq_base": 10000.0}
-    if _is_number(heads) and heads:
+    if is_number(heads) and heads:
         meant["attention.head_count_kv"] = heads
-        if _is_number(width):
+        if is_number(width):
             meant["attention.key_length"] = meant["attention.value_length"] = width // heads
     if architecture in _GEMMA:
         largest, window, pattern, base = _GEMMA[architecture]
         meant |= {"attention.sliding_window": window, "attention.sliding_window_pattern": pattern}
         meant["rope.freq_base_swa"] = base or said.get("rope.freq_base", 10000.0)
         whole = {**meant, **said} if said.get("block_count") != largest else meant
-        if _is_number(whole.get("attention.key_length")):
+        if is_number(whole.get("attention.key_length")):
             meant["attention.scale"] = whole["attention.key_length"] ** -0.5
     return meant
 
@@ -198,7 +198,7 @@ def _has_no_effect(key: str, meant: Mapping[str, Any], config: Any) -> bool:
     if key == "rope.scaling.original_context_length":
         return kind in ("none", "linear")
     if key == "attention.sliding_window":
-        return _is_number(value) and _is_number(meant.get("context_length")) and value >= meant["context_length"]
+        return is_number(value) and is_number(meant.get("context_length")) and value >= meant["context_length"]
     if key == "nextn_predict_layers":  # blocks that guess tokens ahead, behind those that are computed
         return meant.get("block_count") == config.num_hidden_layers + value
     if key.endswith("_swa") or key == "attention.sliding_window_pattern":
@@ -306,18 +306,14 @@ DERIVED: dict[str, Callable[[Any], Any]] = {
 def _same(value: Any, taken: Any) -> bool:
     """Whether both are one value, of numbers as 32 bits hold them; of a list by layers, zeros are layers without."""
     if isinstance(taken, tuple):  # which layers have a window: each told, or how many follow one another
-        if _is_number(value):
+        if is_number(value):
             value = [i % value < value - 1 if value else True for i in range(len(taken))]
         return isinstance(value, tuple | list) and [*map(bool, value)] == [*taken]
     if isinstance(value, tuple):
         return bool(value) and all(_same(one, taken) for one in value if one)
-    if _is_number(value) and _is_number(taken):
+    if is_number(value) and is_number(taken):
         return math.isclose(value, taken, rel_tol=1e-7)
     return type(value) is type(taken) and value == taken
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _shown(value: Any) -> str:

@@ -22,7 +22,6 @@ from anachron.run_folder import RUN_FILE, RunFolder
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
 ASKED_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # the latter of a run about a file of facts
-
 OWN_FILES = frozenset({PLAN_FILE, SCORES_FILE, ASKED_FILE, LEFT_OUT_FILE})  # a check writes more beside them
 
 

@@ -6,16 +6,15 @@ and no file in UTF-8 can hold it.
 """
 
 import math
-import re
 from dataclasses import replace
 from typing import Any
 
+from anachron.core.characters import without_halves
 from anachron.text.answers import Answer
 
 LETTERS, AROUND = 4, 10  # letters a token, and tokens that a chat puts around a question
 LONGEST_TOKEN = 32  # letters that the tokens of a text have on average at the very most
 MOST_COUNTED = 10_000_000  # tokens of a prompt or an answer, hidden reasoning and all: more than any model takes
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 def text_of(content: Any) -> Any:
@@ -36,11 +35,6 @@ def prompt_tokens(prompt: str) -> float:
     return AROUND + len(prompt) / LETTERS
 
 
-def whole_characters(text: str) -> tuple[str, int]:
-    """A text with U+FFFD in place of each half of a surrogate pair, and how many there were."""
-    return _HALF.subn("\ufffd", text)
-
-
 def least_tokens(text: str) -> int:
     """Tokens that a text has at least."""
     return math.ceil(len(text) / LONGEST_TOKEN)
@@ -55,7 +49,7 @@ def believed(answer: Answer, prompt: str) -> tuple[Answer, dict[str, str]]:
     better: dict[str, Any] = {}
     for name in ("text", "finish", "refusal", "served_by", "reasoning"):
         value = getattr(answer, name)
-        if isinstance(value, str) and (found := whole_characters(value))[1]:
+        if isinstance(value, str) and (found := without_halves(value))[1]:
             better[name] = found[0]
             faults["halves"] = "the server sends halves of characters (lone surrogates); each is stored as U+FFFD"
     written = answer.text + (answer.reasoning or "")

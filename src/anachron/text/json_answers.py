@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from anachron.core.characters import whole_texts
 from anachron.errors import DataError
-from anachron.text.believed import whole_characters
 from anachron.text.reasoning import split_reasoning
 
 
@@ -33,8 +33,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             at += 1
             continue
-        # half of a surrogate pair may be written as an escape, and no file in UTF-8 can hold it
-        yield json.loads(whole_characters(json.dumps(value, ensure_ascii=False))[0])
+        yield whole_texts(value)[0]  # half a character may be written as an escape, and no file in UTF-8 can hold it
 
 
 def shown(text: str, limit: int = 200) -> str:

@@ -8,8 +8,9 @@ import polars as pl
 
 from anachron.core.facts import Fact
 from anachron.core.sameness import name_key
+from anachron.facts.columns import canonical
 from anachron.facts.files import as_table
-from anachron.facts.rows import Fault, GivenFact, canonical
+from anachron.facts.rows import Fault, GivenFact
 from anachron.text.languages import Language, language_of
 from anachron.text.offices import role_questions
 from anachron.text.question_tables import QUESTION_COLUMNS
