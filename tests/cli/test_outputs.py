@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 
 from anachron.cli.main import _code, command_tree
-from anachron.cli.outputs import FILE, Output, _Held, guarded
+from anachron.cli.outputs import BUNDLED, FILE, Output, _Held, guarded
 from anachron.errors import ConfigError
 
 GROUPS = {
@@ -139,6 +139,16 @@ def test_a_name_that_no_disk_takes_is_one_line(words, parameter, tmp_path: Path,
         told = capsys.readouterr().err
         assert "is too long" in told and told.count("\n") == 1 and "unexpected" not in told
     assert [path.name for path in tmp_path.iterdir()] == ["given.csv"]
+
+
+def test_every_bundled_name_is_known_as_one():
+    """A folder that is called like one, in which a command is run, is not taken for its input."""
+    from anachron.data import loaders
+    from anachron.data.cases import MINI_UPDATES
+    from anachron.data.mini_changes import MINI_CHANGES
+    from anachron.lm.loading import DEMO, DEMO_UNTRAINED
+
+    assert {*loaders.BUNDLED, MINI_UPDATES, MINI_CHANGES, DEMO, DEMO_UNTRAINED} == BUNDLED
 
 
 def test_a_device_is_no_output(tmp_path: Path, capsys):
