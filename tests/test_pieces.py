@@ -49,7 +49,7 @@ def test_pieces_of_a_run_are_the_run():
 
 @pytest.mark.full
 def test_make_passes_the_piece_on():
-    made = subprocess.run(["make", "-n", "test-slow", "PART=2/4"], cwd=ROOT, capture_output=True, text=True)
-    assert "-m slow --part 2/4\n" in made.stdout
-    made = subprocess.run(["make", "-n", "test-slow"], cwd=ROOT, capture_output=True, text=True)
-    assert made.stdout.rstrip().endswith("-m slow")
+    for words, ending in ((["PART=2/4"], "-m slow --part 2/4"), ([], "-m slow")):
+        made = subprocess.run(["make", "-n", "test-slow", *words], cwd=ROOT, capture_output=True, text=True)
+        # within another make there are lines besides
+        assert any(line.rstrip().endswith(ending) for line in made.stdout.splitlines()), made.stdout + made.stderr
