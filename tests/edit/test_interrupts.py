@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
-from anachron.lm.temporary import Temporary
+from anachron.lm.temporary import Temporary, unchanged
 from edit_models import make_edit_lm
 
 NAME = "model.layers.1.mlp.down_proj"
@@ -223,6 +224,23 @@ def test_a_handler_of_one_s_own_is_called_and_kept():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN and len(called) == 3
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_blocks_that_end_in_any_order_leave_the_handler_and_lose_no_interrupt(order: tuple[int, ...]):
+    handler = signal.getsignal(signal.SIGINT)
+    blocks = [unchanged() for _ in order]
+    for block in blocks:
+        block.__enter__()
+    for ended, number in enumerate(order):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        blocks[number].__exit__()
+        inside = max((n for n in range(3) if n not in order[: ended + 1]), default=None)
+        expected = handler if inside is None else blocks[inside]._on_interrupt
+        assert signal.getsignal(signal.SIGINT) == expected
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_a_change_that_fails_leaves_the_handler_alone():

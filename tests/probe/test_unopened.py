@@ -2,10 +2,12 @@
 
 import json
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from anachron.cli.main import execute
 from anachron.lm.loading import demo_folder
@@ -108,3 +110,17 @@ def test_a_finished_probe_and_horizon_are_repeated_without_weights(model: Path, 
     ]
     for number, line in enumerate(lines, 1):
         assert execute(line) == 0 and execute(line) == 0 and len(loaded) == number
+
+
+@pytest.mark.full
+def test_a_model_opened_late_leaves_nothing_behind(model: Path, loaded: list[str]) -> None:
+    def state() -> tuple[object, bool]:
+        return signal.getsignal(signal.SIGINT), torch.are_deterministic_algorithms_enabled()
+
+    before = state()
+    line = ["probe", str(model), "--dataset", "facts.csv", "--as-of", AS_OF, "--out", "probed", "--deterministic"]
+    assert execute(line) == 0 and len(loaded) == 1
+    for path in Path("probed").rglob("*.parquet"):
+        path.unlink()
+    assert execute(line) == 0 and len(loaded) == 2
+    assert state() == before

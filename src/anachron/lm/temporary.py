@@ -13,7 +13,8 @@ class Temporary(Generic[T]):
     """``with Temporary(change, value) as value:`` - ``change`` makes the change and returns what takes it back.
 
     An interrupt (Ctrl-C) that comes while either of them runs is raised when it is done; any other is raised at once.
-    Blocks can be nested. Only the main thread gets interrupts; in other threads no handler is replaced.
+    Blocks can be nested, and may also end in another order than that of their beginnings. Only the main thread gets
+    interrupts; in other threads no handler is replaced.
 
     Neither try/finally nor a signal mask is as safe: Python raises `KeyboardInterrupt` between any two instructions, so
     also on entry to whatever takes the change back, before its first line can hold signals off. So the handler of
@@ -25,10 +26,11 @@ class Temporary(Generic[T]):
         self._undo: Callable[[], None] | None = None
         self._handler: Any = None  # that of interrupts outside of the block
         self._critical = self._waiting = False  # the change is being made or taken back; an interrupt came meanwhile
+        self._ended = False
 
     def __enter__(self) -> T:
         try:
-            self._critical = True
+            self._critical, self._ended = True, False
             if threading.current_thread() is threading.main_thread():
                 self._handler = signal.getsignal(signal.SIGINT)
                 if callable(self._handler):
@@ -47,9 +49,17 @@ class Temporary(Generic[T]):
             if self._undo is not None:
                 self._undo()
         finally:
-            if callable(self._handler) and signal.getsignal(signal.SIGINT) == self._on_interrupt:
-                signal.signal(signal.SIGINT, self._handler)
+            self._ended = True
+            self._restore_handler()
             self._raise_waiting()
+
+    def _restore_handler(self) -> None:
+        """Put back the handler from outside of this block and of all that ended before it without being innermost."""
+        found = signal.getsignal(signal.SIGINT)
+        while (block := getattr(found, "__self__", None)) is not None and isinstance(block, Temporary) and block._ended:
+            found = block._handler
+        if callable(self._handler) and found is not signal.getsignal(signal.SIGINT):
+            signal.signal(signal.SIGINT, found)
 
     def _raise_waiting(self) -> None:
         if self._waiting:
@@ -57,7 +67,7 @@ class Temporary(Generic[T]):
             self._handler(signal.SIGINT, None)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._critical or self._is_exiting(frame):
+        if (self._critical and not self._ended) or self._is_exiting(frame):
             self._waiting = True
         else:
             self._handler(number, frame)

@@ -38,7 +38,7 @@ from anachron.probe.runs import (
     recorded_as_of,
     rename,
 )
-from anachron.probe.unopened import keep_source, recorded_identity
+from anachron.probe.unopened import Unopened, keep_source, recorded_identity
 from anachron.run_folder import RunFolder, open_run
 
 SCORE_COLUMNS = (
@@ -137,6 +137,8 @@ def run_probe(
         own = {name for name in run.record["files"] if name in OWN_FILES or name.startswith(f"{PARTS}/")}
         if run.is_done and {PLAN_FILE, SCORES_FILE} <= own and all(map(run.has, own)):
             return ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
+        if isinstance(lm, Unopened):
+            lm = lm.open()
         style = _freeze_date(lm, style, run.record, callbacks)
         with deterministic(settings.deterministic):
             return _Run(lm, data, settings, run, style, callbacks).finish()

@@ -33,10 +33,14 @@ class Unopened:
         self._scorer = None
         return self._stack.__exit__(*raised)
 
-    def __getattr__(self, name: str) -> Any:
+    def open(self) -> Scorer:
+        """The scorer itself. Its resources last as long as this one's block, so open it outside of shorter blocks."""
         if self._scorer is None:
             self._scorer = self._stack.enter_context(self._opener())
-        return getattr(self._scorer, name)
+        return self._scorer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.open(), name)
 
 
 def recorded_identity(lm: Scorer | Unopened, folder: Path) -> Json | None:
