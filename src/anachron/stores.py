@@ -292,11 +292,17 @@ def read_all(paths: list[Place]) -> list[bytes | None]:
 
 
 def polars_options(path: Place) -> dict[str, Any]:
-    """What Polars is given to read a file of a store besides its address."""
+    """What Polars is given to read a file of a store besides its address.
+
+    It keeps the stores that it has opened by their bucket and these options, so what tells where a bucket is must be
+    among them: else a process whose variables change goes on reading the bucket of that name at the old place.
+    """
     if isinstance(path, Path):
         return {}
     obstore()
-    return {"storage_options": polars_retries() | ({"aws_allow_http": "true"} if plain_http() else {})}
+    where = {name.lower(): os.environ[name] for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_REGION")
+             if name in os.environ}  # fmt: skip
+    return {"storage_options": polars_retries() | where | ({"aws_allow_http": "true"} if plain_http() else {})}
 
 
 class Blocks:

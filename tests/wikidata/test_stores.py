@@ -118,12 +118,17 @@ def test_what_fails_for_a_moment_is_repeated(store, served, kind):
 @pytest.mark.full
 def test_a_bucket_of_the_same_name_elsewhere_is_another(store, served, monkeypatch):
     (store / "x").put(b"here")
+    write_table(store / "x.parquet", pl.DataFrame({"place": ["here"]}))
+    assert read_parquet(store / "x.parquet").rows() == [("here",)]
     with serving() as other:
         monkeypatch.setenv("AWS_ENDPOINT_URL", other.endpoint)
         assert not (store / "x").is_file()
         (store / "x").put(b"there")
+        write_table(store / "x.parquet", pl.DataFrame({"place": ["there"]}))
+        assert read_parquet(store / "x.parquet").rows() == [("there",)]
     monkeypatch.setenv("AWS_ENDPOINT_URL", served.endpoint)
     assert (store / "x").read_bytes() == b"here"
+    assert read_parquet(store / "x.parquet").rows() == [("here",)]
 
 
 def test_a_lock_is_held_released_and_taken_over_from_the_dead(store):
