@@ -25,6 +25,10 @@ from anachron.errors import ConfigError
 from anachron.store_requests import errors, obstore, opened, plain_http, polars_retries, repeated
 
 SCHEMES = ("s3", "gs")
+_WHERE = {  # variables that tell where a bucket is, of each scheme
+    "s3": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_REGION"),
+    "gs": ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS"),
+}
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?P<rest>[^/].*)?", re.DOTALL)
 _OTHERS = ("abfs", "abfss", "adl", "az", "azure", "file", "ftp", "gcs", "hdfs", "http", "https", "r2", "s3a", "s3n")
 BLOCK = 8 << 20  # bytes asked for at once
@@ -300,8 +304,7 @@ def polars_options(path: Place) -> dict[str, Any]:
     if isinstance(path, Path):
         return {}
     obstore()
-    where = {name.lower(): os.environ[name] for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_REGION")
-             if name in os.environ}  # fmt: skip
+    where = {name.lower(): os.environ[name] for name in _WHERE[path.scheme] if name in os.environ}
     return {"storage_options": polars_retries() | where | ({"aws_allow_http": "true"} if plain_http() else {})}
 
 
