@@ -62,7 +62,7 @@ test-all: .venv/installed-dev  ## what make test leaves out: more families, real
 		$(if $(REAL_ONLY),--only $(REAL_ONLY)); then \
 		models="$(abspath $(REAL_MODELS))"; fi; ANACHRON_REAL_MODELS="$$models" \
 	$(PYTEST) -m '(full or trial or hypothesis) and not slow' --hypothesis-profile full --durations 20 $(SPREAD) \
-		$(if $(PKG),tests/$(PKG),tests/trial tests)  # the longest first, so that no worker waits for them
+		tests/$(PKG)
 
 test-pythons:  ## the tests that need no torch, on other versions of Python where they are installed
 	tools/test_pythons.sh python3.12 python3.13

@@ -82,9 +82,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Mark variants before marks choose what runs; of what they chose leave the piece that ``--part`` names."""
+    """Mark variants before marks choose what runs; of what they chose leave the piece that ``--part`` names.
+
+    The trial goes first: its tests are the longest, and no worker shall wait for another one's at the end.
+    """
     _mark_variants(items)
     yield
+    items.sort(key=lambda item: item.get_closest_marker("trial") is None)
     if part := config.getoption("part"):
         try:
             number, of = parsed(part)

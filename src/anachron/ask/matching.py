@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from anachron.ask.wordings import AS_OF, ASSURING, BESIDE, BUT, DECLINING, DENYING, DENYING_BEHIND, RELATED, STILL
@@ -60,6 +61,9 @@ def plain(text: str) -> str:
     return " ".join(kept.casefold().split())
 
 
+_plain_name = lru_cache(maxsize=1 << 14)(plain)  # names are looked for in every answer
+
+
 def mentioned(text: str, names: Mapping[str, Key]) -> set[Key]:
     """The keys of the names that a text holds as whole words, without those that lie within a longer one."""
     return {key for _, _, key in _mentions(plain(text), names)}
@@ -69,7 +73,7 @@ def _mentions(said: str, names: Mapping[str, Key]) -> list[tuple[int, int, Key]]
     """Where the names of `mentioned` begin and end in a `plain` text."""
     spans: list[tuple[int, int, Key]] = []
     for name, key in names.items():
-        wanted = plain(name)
+        wanted = _plain_name(name)
         at = said.find(wanted) if wanted else -1
         while at >= 0:
             end = at + len(wanted)
