@@ -43,6 +43,10 @@ def main():
         from anachron.cli.entry import run
         run(sys.argv[1:])
     sys.path.insert(0, "")
+    if sys.argv[0] == "-c":
+        code = sys.argv.pop(1)
+        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+        return
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 if __name__ == "__main__":  # worker processes import this file too

@@ -53,6 +53,7 @@ def test_blocks_say_what_they_are_and_few_are_not_run():
         "guide.md": 4,
         "horizon.md": 2,
         "python.md": 2,
+        "quantisation.md": 1,
         "recipes.md": 2,
         "results.md": 2,
         "updates.md": 2,
