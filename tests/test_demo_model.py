@@ -166,7 +166,8 @@ def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame, granularity: st
     assert 0.02 <= known["robustness"] <= 0.60  # a random scorer has 0.005 at most
     assert unknown["win_rate_high"] < known["win_rate_low"]
     assert unknown["robustness"] < known["robustness"]
-    assert blind["win_rate_low"] <= 0.5 <= blind["win_rate_high"]
+    # Weights drawn at random prefer some dates to others by a little, which an interval over 1,900 facts can tell
+    assert blind["win_rate_low"] - 0.02 <= 0.5 <= blind["win_rate_high"] + 0.02
     assert blind["robustness"] <= 0.02
 
 
