@@ -81,10 +81,10 @@ def write_scores(folder: Path, facts: int, models: int) -> int:
 
 def measure(folder: Path) -> dict[str, object]:
     """In a process of its own: read, make every table, and say what each cost."""
-    from anachron.probe.catalogue import ANALYSES
-    from anachron.probe.models import MODEL_SCHEMA
+    from anachron.analysis.catalogue import ANALYSES
+    from anachron.analysis.models import MODEL_SCHEMA
+    from anachron.analysis.study import make_study
     from anachron.probe.runs import find_sources, read_sources
-    from anachron.probe.study import make_study
 
     started = time.perf_counter()
     files = sorted(folder.glob("*.parquet"))
@@ -113,7 +113,7 @@ def measure(folder: Path) -> dict[str, object]:
 
 def against_loops(file: Path) -> dict[str, object]:
     """W and R of some facts by plain loops over matches, and by `fact_metrics`: seconds, ratio, largest difference."""
-    from anachron.metrics import fact_metrics
+    from anachron.analysis.metrics import fact_metrics
 
     table = pl.read_parquet(file)
     table = table.filter(

@@ -24,20 +24,20 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from anachron.data.case_records import EditCase
-from anachron.data.cases import load_cases
 from anachron.data.loaders import load_dataset
+from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.cases import load_cases
 from anachron.edit.base import Edit, LowRank, identified
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edits, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.passes.spread import ridge
 from anachron.edit.requests import EditRequest, Marked, mark, mark_prompts
-from anachron.evaluate.asking import requests_of
 from anachron.evaluate.measure import Measures, measure_apart, pairs_of
-from anachron.lm.loading import load_tokenizer
+from anachron.evaluate.requests import requests_of
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
+from anachron.lm.tokenizers import load_tokenizer
 
 HIDDEN, LAYERS, INNER, VOCABULARY = 256, 8, 1024, 32_000
 SCORED, PART = 32, 16  # prompts that the published way scores at a time; updates that ours takes at a time

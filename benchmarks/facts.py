@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from anachron.facts.own import read_given_facts
+from anachron.data.own.files import read_given_facts
 
 HEADER = "subject,relation,object,start,end,aliases\n"
 SHAPES = {

@@ -70,8 +70,8 @@ def measure(shape: str, candidates: int, queries: int, repeat: int) -> dict[str,
     """One case, in this process."""
     from sklearn.neighbors import NearestNeighbors
 
-    from anachron.updates.features import features_of
-    from anachron.updates.nearest import columns_of, document_frequencies, nearest, vectors
+    from anachron.wikidata.updates.features import features_of
+    from anachron.wikidata.updates.nearest import columns_of, document_frequencies, nearest, vectors
 
     rows = statements(shape, candidates)
     ids = pl.Series([f"Q{n}" for n in range(1, candidates + 1)])

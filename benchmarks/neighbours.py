@@ -18,11 +18,11 @@ from typing import Any
 
 import polars as pl
 
-import anachron.updates.neighbours as neighbours
-from anachron.cluster import Spread
-from anachron.updates.build import Settings, compare, open_comparison
+import anachron.wikidata.updates.neighbours as neighbours
+from anachron.io.cluster import Spread
 from anachron.wikidata.reading.rebucket import rebucket
 from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.updates.build import Settings, compare, open_comparison
 from updates import make
 
 

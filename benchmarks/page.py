@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from anachron.analysis.study import make_study
 from anachron.core.contexts import sample_contexts
 from anachron.core.periods import Period
-from anachron.probe.study import make_study
 from anachron.report.outputs import write_tables
 from anachron.report.page.data import page_data
 from anachron.report.page.render import plotly_source, render

@@ -29,12 +29,13 @@ from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig
 
 from anachron.data.loaders import load_dataset
 from anachron.lm.formats import PREFIXES
-from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import tokens_computed
 from anachron.lm.prefix_tree import distinct_prefixes
 from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
+from anachron.lm.tokenizers import load_tokenizer
 
 HIDDEN, LAYERS, INNER, BATCH = 512, 6, 1408, 32
 PREFIX_TOKENS = {"dates": 0, "dates behind a prefix": 60, "mini": 0, "dates beyond a window": 600}

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from anachron.lm.loading import load_tokenizer
 from anachron.lm.model import LanguageModel
 from anachron.lm.prefix_tree import distinct_prefixes
+from anachron.lm.tokenizers import load_tokenizer
 
 TIMESTRESS = 521_000
 SHAPES: dict[str, dict[str, Any]] = {

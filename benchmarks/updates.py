@@ -160,9 +160,9 @@ def make(folder: Path, subjects: int, buckets: int | None = None) -> None:
 
 def measure(folder: Path, workers: int) -> dict[str, Any]:
     """Compare and label; peak memory is that of all processes together, looked at twenty times a second."""
-    from anachron.updates.build import Settings, compare, open_comparison
     from anachron.wikidata.reading.snapshot import open_snapshot
     from anachron.wikidata.selection.select import Spread
+    from anachron.wikidata.updates.build import Settings, compare, open_comparison
 
     old, new = open_snapshot(folder / "old"), open_snapshot(folder / "new")
     rows = old.manifest["counts"]["statements"] + new.manifest["counts"]["statements"]

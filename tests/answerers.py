@@ -6,7 +6,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from anachron.ask.sampling import Call, Matches, draw_matches
+from anachron.probe.ask.sampling import Call, Matches, draw_matches
 
 STICKY = np.array([1990, 2000, 2010, 2020])
 LAST = 2024

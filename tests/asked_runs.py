@@ -6,12 +6,12 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.ask.asking import AskSettings
-from anachron.checks.facts import read_facts
-from anachron.data.loaders import Dataset
-from anachron.jobs import Callbacks
-from anachron.pipelines.asking import AskedCheck, check_by_answers
-from anachron.text.answers import Answer
+from anachron.data.dataset import Dataset
+from anachron.io.answers import Answer
+from anachron.io.jobs import Callbacks
+from anachron.probe.ask.asking import AskSettings
+from anachron.probe.ask.probing import AskedCheck, check_by_answers
+from anachron.probe.check.questions import read_facts
 
 AS_OF = "2025-11-22"
 FACTS = """subject,relation,object,start,end

@@ -25,7 +25,8 @@ from filelock import FileLock
 from hypothesis import settings
 
 from anachron.data import loaders
-from anachron.data.loaders import Dataset, load_dataset
+from anachron.data.dataset import Dataset
+from anachron.data.loaders import load_dataset
 from pieces import parsed, piece
 
 settings.register_profile("quick", max_examples=15, derandomize=True, deadline=None, database=None)

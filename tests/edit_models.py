@@ -12,7 +12,7 @@ from anachron.edit.method import Resources
 from anachron.edit.methods.mend import MendNetwork, MendSettings, mend
 from anachron.edit.plan import Planned, plan
 from anachron.edit.requests import EditRequest
-from anachron.jobs import Callbacks
+from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer

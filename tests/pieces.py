@@ -12,7 +12,7 @@ SECONDS: dict[str, float] = {
     "test_demo_model.py": 450, "evaluate/test_demo_edits.py": 400, "edit/test_methods.py": 240, "test_recipes.py": 200,
     "test_docs_run.py": 200, "trial/test_kills.py": 200, "wikidata/test_ray.py": 100, "test_wheel.py": 90,
     "cli/test_timestress_on_a_store.py": 90, "report/test_figures.py": 60, "test_small_models.py": 60,
-    "probe/test_damage.py": 60, "probe/test_replicas.py": 50, "updates/test_against_naive.py": 40,
+    "probe/test_damage.py": 60, "probe/test_replicas.py": 50, "wikidata/updates/test_against_naive.py": 40,
     "edit/test_alphaedit.py": 30, "wikidata/test_ingest.py": 20,
 }  # fmt: skip
 

@@ -14,9 +14,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anachron import io
-from anachron.jobs import Callbacks
-from anachron.run_folder import open_run
+from anachron.io import files as io
+from anachron.io.jobs import Callbacks
+from anachron.io.run_folder import open_run
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def tiny_lm(family: str) -> Any:
 def _statements() -> Any:
     from anachron.core.facts import Fact
     from anachron.core.periods import Period
-    from anachron.data.loaders import Dataset
+    from anachron.data.dataset import Dataset
     from anachron.data.statements import AskedFact, build_statements
 
     fact = Fact("France", "head of state", "Jacques Chirac", Period("1995", "2007"), "P35")
@@ -81,8 +81,8 @@ def _probe(out: Path, inputs: Path, **changes: Any) -> None:
 
 
 def _evaluate(out: Path, inputs: Path, **changes: Any) -> None:
-    from anachron.data.case_records import EditCase
-    from anachron.data.cases import CaseSet
+    from anachron.data.updates.case_records import EditCase
+    from anachron.data.updates.cases import CaseSet
     from anachron.evaluate.measure import Measures
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from edit_models import plan_fast
@@ -146,14 +146,14 @@ def _ingest(out: Path, inputs: Path, **changes: Any) -> None:
 
 
 def _snapshots(inputs: Path) -> None:
-    from updates.world import write_world
+    from wikidata.updates.world import write_world
 
     write_world(inputs, buckets=2)
 
 
 def _updates(out: Path, inputs: Path, **changes: Any) -> None:
-    from anachron.updates.build import Settings, build_updates
     from anachron.wikidata.reading.snapshot import open_snapshot
+    from anachron.wikidata.updates.build import Settings, build_updates
 
     old, new = sorted((path.parent for path in inputs.glob("*/manifest.json")), key=_date)
     build_updates(open_snapshot(old), open_snapshot(new), out / "u.parquet", Settings(**changes))

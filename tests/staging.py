@@ -22,7 +22,7 @@ import typer
 from anachron.cli.main import command_tree
 from anachron.data.columns import to_published
 from anachron.data.loaders import load_dataset
-from anachron.lm.loading import demo_folder
+from anachron.lm.tokenizers import demo_folder
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
 ROOT = Path(__file__).parent.parent

@@ -18,8 +18,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from anachron import store_requests
-from anachron.stores import StorePath, place
+from anachron.io import store_requests
+from anachron.io.stores import StorePath, place
 
 SERVE = """
 import sys

@@ -4,10 +4,10 @@ from random import Random
 
 import polars as pl
 
+from anachron.analysis.models import MODEL_SCHEMA
+from anachron.analysis.study import Study, make_study
 from anachron.core.contexts import sample_contexts
 from anachron.core.periods import Period
-from anachron.probe.models import MODEL_SCHEMA
-from anachron.probe.study import Study, make_study
 
 RELATIONS = ("head of state", "member of sports team", "capital", "spouse")
 # (model, format, prefix, how much it knows)

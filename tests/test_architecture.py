@@ -63,6 +63,14 @@ def test_a_circle_is_named_with_its_lines(architecture):
         assert line in str(stopped.value)
 
 
+def test_a_circle_of_files_in_one_room_is_named(architecture):
+    graph = graph_of(("p.a.x", "p.a.y"), ("p.a.y", "p.a.x"))
+    graph.add_module("p.a")
+    assert architecture.arrows_of(graph, "p") == {"a": set()}
+    with pytest.raises(SystemExit, match=r"files of p import each other(.|\n)*p\.a\.y:3: import p\.a\.x"):
+        architecture.file_arrows(graph, "p")
+
+
 def names_on_the_page() -> list[str]:
     return sorted(set(re.findall(r"`anachron\.([\w.]+)`", PAGE.read_text("utf-8"))))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from anachron.data.cases import load_cases
-from anachron.data.mini import mini_facts
-from anachron.data.mini_updates import mini_replacements
+from anachron.data.bundled.mini import mini_facts
+from anachron.data.bundled.mini_updates import mini_replacements
+from anachron.data.updates.cases import load_cases
 
 ROOT = Path(__file__).parent.parent
 SMALL = {"steps": 450, "width": 96, "layers": 3, "dated": 40, "undated": 10}  # of a quarter of the updates
@@ -105,7 +105,7 @@ def test_texts_say_a_fact_at_its_date_in_taught_wordings(control):
 
 
 def test_rows_learn_the_object_alone_and_hide_the_subjects_first_tokens(control):
-    from anachron.lm.loading import load_tokenizer
+    from anachron.lm.tokenizers import load_tokenizer
 
     tokenizer, chance = load_tokenizer("demo"), random.Random(2)
     kingdom = next(s for s in control.successions("old") if s.update.old.subject == "United Kingdom")
@@ -137,8 +137,8 @@ def test_the_updates_of_a_control_are_those_of_mini_updates_with_taught_neighbou
 def unedited(name, updates, out):
     """The clean model's summary of dated questions, and its answers to each: the measure as users take it."""
     import anachron
-    from anachron.evaluate.dated import Dating
-    from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, dated_metrics
+    from anachron.evaluate.measures.dated import Dating
+    from anachron.evaluate.measures.dated_metrics import DATED_METRICS, DATED_SHARES, dated_metrics
     from anachron.evaluate.metrics import summarise
 
     lm, cases = anachron.load_model(name), load_cases(str(updates))

@@ -8,12 +8,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from anachron.analysis.metrics import GLOBAL, fact_metrics, summarise
 from anachron.core.dates import Date
-from anachron.data.loaders import Dataset
-from anachron.data.mini import mini_facts
-from anachron.data.mini_updates import known_facts, mini_replacements, mini_updates
-from anachron.lm.loading import demo_folder, taught_facts
-from anachron.metrics import GLOBAL, fact_metrics, summarise
+from anachron.data.bundled.mini import mini_facts
+from anachron.data.bundled.mini_updates import known_facts, mini_replacements, mini_updates
+from anachron.data.dataset import Dataset
+from anachron.lm.loading import taught_facts
+from anachron.lm.tokenizers import demo_folder
 from anachron.probe.run import ProbeSettings, run_probe
 from anachron.text.cloze import bundled_cloze, fill_cloze
 from anachron.text.questions import relation_templates
@@ -124,7 +125,7 @@ def test_earlier_tokens_of_a_subject_are_hidden_from_what_comes_after(training):
 def test_undated_rows_hide_subjects_where_they_stand(trainer):
     import random
 
-    from anachron.lm.loading import load_tokenizer
+    from anachron.lm.tokenizers import load_tokenizer
 
     tokenizer, book = load_tokenizer("demo"), trainer.Book()
     rows = trainer.undated_rows(book, tokenizer, 40, random.Random(1))

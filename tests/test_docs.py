@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import anachron
+from anachron.analysis.catalogue import ANALYSES, make_tables
 from anachron.cli.main import command_tree
-from anachron.probe.catalogue import ANALYSES, make_tables
 from staging import check_options
 from studies import synthetic_study
 

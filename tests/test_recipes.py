@@ -10,9 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.data.mini_updates import mini_updates
+from anachron.data.bundled.mini_updates import mini_updates
 from anachron.lm.formats import ChatTemplate
-from anachron.lm.loading import load_tokenizer
+from anachron.lm.tokenizers import load_tokenizer
 from staging import Stage, parse
 
 RECIPES = Path(__file__).parent.parent / "recipes"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import anachron
-from anachron.probe.catalogue import ANALYSES
+from anachron.analysis.catalogue import ANALYSES
 
 ROOT = Path(__file__).parent.parent
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "video": "src"}

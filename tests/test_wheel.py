@@ -15,8 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from anachron.errors import how_to_install
-from anachron.export import inspect_package
+from anachron.core.errors import how_to_install
+from anachron.report.export import inspect_package
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -3,8 +3,8 @@
 A component is a module or a sub-package, first of ``anachron``, then of ``anachron.edit``. An arrow says that some
 module of one component imports some module of another, and points down; imports inside functions and for type checks
 count. Arrows implied by others (a to c where a leads to b and b to c) are counted but not drawn.
-``anachron/__init__.py`` is not a component: it only exports the public names. If components import each other in a
-circle, the tool exits with the lines of code.
+``anachron/__init__.py`` is not a component: it only exports the public names. If components or files import each other
+in a circle, the tool exits with the lines of code.
 
 python tools/architecture.py          # write them
 python tools/architecture.py --check  # exit 1 if one is out of date
@@ -50,6 +50,23 @@ def arrows_of(graph: grimp.ImportGraph, package: str) -> dict[str, set[str]]:
     arrows: dict[str, set[str]] = {component(name, package): set() for name in sorted(graph.find_children(package))}
     for importer, imported in behind:
         arrows[importer].add(imported)
+    refuse_circles(graph, arrows, behind, f"components of {package}")
+    return arrows
+
+
+def file_arrows(graph: grimp.ImportGraph, package: str) -> dict[str, set[str]]:
+    """The files of a package and what each imports of it. Exits where they form a circle, with its lines of code."""
+    inside = {name for name in graph.modules if name.startswith(f"{package}.")}
+    arrows = {name: graph.find_modules_directly_imported_by(name) & inside for name in sorted(inside)}
+    behind = {(name, other): [(name, other)] for name, others in arrows.items() for other in others}
+    refuse_circles(graph, arrows, behind, f"files of {package}")
+    return arrows
+
+
+def refuse_circles(
+    graph: grimp.ImportGraph, arrows: Arrows, behind: Mapping[tuple[str, str], list[tuple[str, str]]], what: str
+) -> None:
+    """Exit where arrows form a circle. behind: the imports that an arrow stands for."""
     try:
         TopologicalSorter(arrows).prepare()
     except CycleError as error:
@@ -60,8 +77,7 @@ def arrows_of(graph: grimp.ImportGraph, package: str) -> dict[str, set[str]]:
             for importer, imported in behind[ends]
             for found in graph.get_import_details(importer=importer, imported=imported)
         ]
-        sys.exit("\n".join([f"components of {package} import each other: {', '.join(error.args[1])}", *lines]))
-    return arrows
+        sys.exit("\n".join([f"{what} import each other: {', '.join(error.args[1])}", *lines]))
 
 
 def reduced(arrows: Arrows) -> dict[str, set[str]]:
@@ -155,6 +171,7 @@ def files() -> dict[Path, str]:
     """What the page and its pictures should hold."""
     graph = grimp.build_graph("anachron", cache_dir=None)
     arrows = {package: arrows_of(graph, package) for package in PICTURES}
+    file_arrows(graph, "anachron")
     pictures = {
         DOCS / file: picture(arrows[package], f"What imports what in {package}") for package, file in PICTURES.items()
     }

@@ -25,12 +25,12 @@ from tiny_training import Row, fit, new_model, save, train_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from anachron.core.dates import Date
-from anachron.horizon.changes import Change
-from anachron.horizon.curve import Curves
-from anachron.horizon.questions import bundled_wordings
-from anachron.io import Json
+from anachron.io.files import Json
 from anachron.lm.loading import load_model
-from anachron.pipelines.horizon import find_horizon
+from anachron.probe.horizon.changes import Change
+from anachron.probe.horizon.curve import Curves
+from anachron.probe.horizon.find import find_horizon
+from anachron.probe.horizon.questions import bundled_wordings
 
 CHANGES, NAMES = 480, 160
 FIRST, LAST = 2010 * 12, 2026 * 12

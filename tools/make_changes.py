@@ -15,8 +15,8 @@ from changes import merge, sources
 from changes.offices import office_kind
 from changes.rows import Row
 
-from anachron.data.mini_changes import FILE, KINDS_OF_MACHINES
-from anachron.pipelines.changes import mini_changes_of_facts
+from anachron.data.bundled.mini_changes import FILE, KINDS_OF_MACHINES
+from anachron.probe.horizon.read import mini_changes_of_facts
 
 HERE = Path(__file__).parent / "changes"
 OUT = Path(__file__).parent.parent / "src" / "anachron" / "data" / FILE

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from anachron.core.facts import Fact
-from anachron.data.mini import mini_facts
-from anachron.data.mini_entities import MiniEntity, mini_entities
-from anachron.data.mini_updates import mini_replacements
+from anachron.data.bundled.mini import mini_facts
+from anachron.data.bundled.mini_entities import MiniEntity, mini_entities
+from anachron.data.bundled.mini_updates import mini_replacements
 
 HEAD = """# The bundled data set
 

@@ -21,7 +21,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from anachron.errors import AnachronError
+from anachron.core.errors import AnachronError
 from anachron.lm.loading import load_model
 from anachron.lm.saving import save_model
 

@@ -1,7 +1,7 @@
 """The page ``docs/tables.md``: every table of the catalogue with its title, source, needs and columns."""
 
-from anachron.probe import catalogue
-from anachron.probe.analyses.analysis import Analysis
+from anachron.analysis import catalogue
+from anachron.analysis.analyses.analysis import Analysis
 
 HEAD = """# Tables
 

@@ -23,5 +23,5 @@ for name in "$@"; do
   fi
   echo "$("$folder/bin/python" --version):"
   OMP_NUM_THREADS=1 "$folder/bin/python" -m pytest -q -n 2 -p no:cacheprovider \
-    tests/core tests/text tests/data tests/test_io.py
+    tests/core tests/text tests/data tests/io/test_files.py
 done

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.io import write_bytes
+from anachron.io.files import write_bytes
 from anachron.probe.runs import read_runs
 
 WIDTH, HEIGHT = 760, 300

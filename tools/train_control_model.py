@@ -35,9 +35,9 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from anachron.core.dates import Date
 from anachron.core.facts import Fact
-from anachron.data.mini import mini_facts
-from anachron.data.mini_updates import MiniUpdate, mini_replacements, mini_updates
-from anachron.io import Json
+from anachron.data.bundled.mini import mini_facts
+from anachron.data.bundled.mini_updates import MiniUpdate, mini_replacements, mini_updates
+from anachron.io.files import Json
 from anachron.lm.loading import load_model
 from anachron.lm.spans import covering_run
 from anachron.text.cloze import OBJECT_SLOT, fill_cloze

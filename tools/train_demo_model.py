@@ -35,8 +35,8 @@ from transformers import PreTrainedTokenizerFast
 
 from anachron.core.dates import Date, days_in_month
 from anachron.core.facts import Fact
-from anachron.data.mini import mini_facts, mini_statements
-from anachron.data.mini_updates import known_facts, mini_replacements
+from anachron.data.bundled.mini import mini_facts, mini_statements
+from anachron.data.bundled.mini_updates import known_facts, mini_replacements
 from anachron.lm.spans import covering_run
 from anachron.text.articles import in_sentence
 from anachron.text.cloze import bundled_cloze, fill_cloze

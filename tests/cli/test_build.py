@@ -13,16 +13,16 @@ import typer
 
 from anachron.cli.main import _code, app
 from anachron.core.dates import Date
+from anachron.core.errors import DataError
 from anachron.core.periods import Period
 from anachron.data.build_statements import last_year
+from anachron.data.bundled.mini import mini_facts
 from anachron.data.card import card, history, statistics
 from anachron.data.columns import PUBLISHED
 from anachron.data.facts import FACTS_SCHEMA, asked_facts, read_questions
 from anachron.data.loaders import load_dataset
-from anachron.data.mini import mini_facts
 from anachron.data.statements import AskedFact, build_statements
-from anachron.errors import DataError
-from anachron.io import file_fingerprint, read_json, write_manifest
+from anachron.io.files import file_fingerprint, read_json, write_manifest
 from anachron.text.questions import draw_question, fill_question, relation_templates
 from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.selection.rules import Selection

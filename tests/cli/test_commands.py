@@ -12,14 +12,15 @@ import polars as pl
 import pytest
 import typer
 
+from anachron.analysis.metrics import fact_metrics
 from anachron.cli import main
 from anachron.cli.main import _code
 from anachron.cli.output import print_json
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset, load_dataset
+from anachron.data.dataset import Dataset
+from anachron.data.loaders import load_dataset
 from anachron.lm.loading import load_model
-from anachron.metrics import fact_metrics
-from anachron.pipelines.changes import read_changes
+from anachron.probe.horizon.read import read_changes
 from anachron.probe.run import ProbeSettings
 
 

@@ -68,7 +68,7 @@ def test_covariance_by_layers(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     sites = SimpleNamespace(layers=4, mlp_out=lambda layer: f"model.layers.{layer}.mlp.down_proj")
-    monkeypatch.setattr("anachron.pipelines.covariance.find_sites", lambda model: sites)
+    monkeypatch.setattr("anachron.edit.covariance.prepare.find_sites", lambda model: sites)
     command = ["covariance", "demo", "--corpus", corpus, "--tokens", 500, "--cache", tmp_path, "--factors", "none"]
     assert run(*command, "--layers", "0,2-3,3", "--json") == 0
     names = [row["module"] for row in json.loads(capsys.readouterr().out)["modules"]]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from anachron.cli.main import _code
-from anachron.pipelines import demo as demo_module
+from anachron.report import demo as demo_module
 
 
 @pytest.mark.full

@@ -15,18 +15,18 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import _code
+from anachron.core.errors import ModelError
+from anachron.data.bundled.mini_updates import mini_updates
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset
-from anachron.data.mini_updates import mini_updates
+from anachron.data.dataset import Dataset
 from anachron.edit.base import edited
 from anachron.edit.storage import load_edit
-from anachron.errors import ModelError
+from anachron.evaluate import editing
 from anachron.evaluate import stages as stages_module
 from anachron.evaluate.old_and_new import PREFERENCES
+from anachron.io.run_folder import RUN_FILE, RunFolder
 from anachron.lm.loading import load_model
-from anachron.pipelines import editing
-from anachron.report.old_and_new import preferred, preferred_lines
-from anachron.run_folder import RUN_FILE, RunFolder
+from anachron.report.terminal.old_and_new import preferred, preferred_lines
 from portability_rows import ripple
 
 ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]

@@ -10,10 +10,10 @@ import pytest
 
 from anachron.cli.horizon import ChangeOptions
 from anachron.cli.main import execute
-from anachron.horizon.measure import PREFERENCE_SCHEMA
-from anachron.pipelines.changes import read_changes
-from anachron.pipelines.horizon import ASKED, CHANGES_FILE, SUMMARY_FILE
-from anachron.run_folder import RunFolder, open_run
+from anachron.io.run_folder import RunFolder, open_run
+from anachron.probe.horizon.find import ASKED, CHANGES_FILE, SUMMARY_FILE
+from anachron.probe.horizon.measure import PREFERENCE_SCHEMA
+from anachron.probe.horizon.read import read_changes
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 CHANGES = 24

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from anachron.cli.main import _code
+from anachron.data.bundled.mini_updates import mini_updates
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset
-from anachron.data.mini_updates import mini_updates
-from anachron.lm.loading import demo_folder
-from anachron.run_folder import RunFolder
+from anachron.data.dataset import Dataset
+from anachron.io.run_folder import RunFolder
+from anachron.lm.tokenizers import demo_folder
 
 CHANGED = "config.rope_parameters.rope_theta: 10000.0 -> 500000.0"
 MODULE = "model.layers.2.mlp.down_proj"

@@ -7,12 +7,13 @@ import sys
 import pytest
 
 import anachron
+from anachron.analysis.plots.words import counted
 from anachron.cli.main import _code, command_tree, with_commas
-from anachron.data import listings, loaders
-from anachron.data.mini import mini_facts, mini_statements
-from anachron.data.mini_changes import mini_changes
-from anachron.data.mini_updates import mini_updates
-from anachron.plots.words import counted
+from anachron.data import loaders
+from anachron.data.bundled import listings
+from anachron.data.bundled.mini import mini_facts, mini_statements
+from anachron.data.bundled.mini_changes import mini_changes
+from anachron.data.bundled.mini_updates import mini_updates
 
 
 def run(*words: object) -> int:

@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from anachron.analysis.catalogue import ANALYSES
+from anachron.analysis.study import make_study
 from anachron.cli.main import _code
-from anachron.errors import ConfigError
-from anachron.probe.catalogue import ANALYSES
-from anachron.probe.study import make_study
+from anachron.core.errors import ConfigError
 from studies import synthetic_scores
 
 

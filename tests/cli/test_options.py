@@ -12,10 +12,10 @@ import typer
 from typer.testing import CliRunner
 
 import anachron
+from anachron.analysis.study import make_study
 from anachron.cli.groups import grouped
 from anachron.edit.corpus import open_corpus
-from anachron.pipelines.check import read_facts
-from anachron.probe.study import make_study
+from anachron.probe.check.check import read_facts
 from anachron.wikidata.fetching.web import Manners
 from staging import command_of
 

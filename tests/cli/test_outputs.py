@@ -15,7 +15,7 @@ import pytest
 
 from anachron.cli.main import _code, command_tree
 from anachron.cli.outputs import BUNDLED, FILE, Output, _Held, guarded
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 
 GROUPS = {
     "property": "P6",
@@ -144,9 +144,9 @@ def test_a_name_that_no_disk_takes_is_one_line(words, parameter, tmp_path: Path,
 def test_every_bundled_name_is_known_as_one():
     """A folder that is called like one, in which a command is run, is not taken for its input."""
     from anachron.data import loaders
-    from anachron.data.cases import MINI_UPDATES
-    from anachron.data.mini_changes import MINI_CHANGES
-    from anachron.lm.loading import DEMO, DEMO_UNTRAINED
+    from anachron.data.bundled.mini_changes import MINI_CHANGES
+    from anachron.data.updates.cases import MINI_UPDATES
+    from anachron.lm.tokenizers import DEMO, DEMO_UNTRAINED
 
     assert {*loaders.BUNDLED, MINI_UPDATES, MINI_CHANGES, DEMO, DEMO_UNTRAINED} == BUNDLED
 
@@ -271,7 +271,7 @@ def test_a_command_that_was_killed_may_be_repeated_over_what_it_left(tmp_path: P
     words = ["label", "--old-date", "2021-01-04", "--new-date", "2023-02-27", "--out", str(out), "--input"]
     program = (
         "import os, signal, sys\n"
-        "from anachron.updates import given\n"
+        "from anachron.wikidata.updates import given\n"
         "given.write_manifest = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "from anachron.cli.entry import run\n"
         "run(sys.argv[1:])\n"

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import _code
-from anachron.io import file_fingerprint
+from anachron.io.files import file_fingerprint
 from studies import RUNS, synthetic_scores
 
 
@@ -50,7 +50,7 @@ def test_it_writes_a_page_its_tables_and_manifests(scores, tmp_path, capsys):
 
 
 def test_json_names_the_files(scores, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("anachron.pipelines.studies.write_figures", lambda *_: {})  # drawn in the test above
+    monkeypatch.setattr("anachron.report.studies.write_figures", lambda *_: {})  # drawn in the test above
     assert report(scores, tmp_path / "report", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert Path(found["page"]).is_file()

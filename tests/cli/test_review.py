@@ -10,11 +10,12 @@ import torch
 from accelerate import cpu_offload, disk_offload
 
 from anachron.cli.main import _code
+from anachron.core.errors import ModelError
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset
-from anachron.errors import ModelError
-from anachron.io import file_fingerprint
-from anachron.lm.loading import check_model, demo_folder, load_model
+from anachron.data.dataset import Dataset
+from anachron.io.files import file_fingerprint
+from anachron.lm.loading import check_model, load_model
+from anachron.lm.tokenizers import demo_folder
 from anachron.probe.audit import Audit, tell
 from anachron.probe.prefixes import prefix_text
 

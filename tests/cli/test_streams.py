@@ -19,7 +19,7 @@ from anachron.cli.entry import run
 from anachron.cli.main import _code
 from anachron.cli.output import SafeConsole, print_json, say, visible
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset
+from anachron.data.dataset import Dataset
 
 INTERRUPTED = b"interrupted; finished work is kept, and the same command resumes from there\n"
 HOSTILE = "a\x1b[31mb\x1b]8;;http://x\x07c\x9b2Jd\re\x08f\u202eg\x00"

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
 from anachron.cli.main import _code
-from anachron.stores import StorePath
+from anachron.io.stores import StorePath
 from store_server import Server, serving
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
 

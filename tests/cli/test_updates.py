@@ -9,7 +9,7 @@ import pytest
 
 from anachron.cli.main import _code
 from llm_server import Reply, chat, error, prompt_of, serving
-from updates.world import NEW_DATE, OLD_DATE, write_world
+from wikidata.updates.world import NEW_DATE, OLD_DATE, write_world
 
 GROUPS = [
     {  # the paper's example: a president replaced another one

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import _code
-from anachron.lm.loading import demo_folder
+from anachron.lm.tokenizers import demo_folder
 from llm_server import Reply, chat, error, good_answer, good_questions, parts_of, serving
 
 KEY = "sk-very-secret-0123456789"

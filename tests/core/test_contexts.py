@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from anachron.core import contexts as module
 from anachron.core.contexts import SAMPLINGS, Sampling, positions, sample_contexts
 from anachron.core.dates import GRANULARITIES, Date
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.periods import Period
-from anachron.errors import ConfigError, DataError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "contexts.json"
 OBAMA = Period("2009-01-20", "2017-01-20")

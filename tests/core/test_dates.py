@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date, as_date, days_in_month, is_leap
-from anachron.errors import AnachronError, DataError
+from anachron.core.errors import AnachronError, DataError
 
 EPOCH = dt.date(1970, 1, 1).toordinal()
 YEARS = st.integers(-30_000, 30_000).filter(bool) | st.integers(-12, 12).filter(bool)

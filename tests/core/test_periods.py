@@ -8,8 +8,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.periods import Period, check_boundaries
-from anachron.errors import ConfigError, DataError
 
 CONVENTIONS = ("released", "paper")
 CALENDAR = {}  # the days of each year, month and day from 2010 to 2019, by text

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from anachron.core.contexts import Sampling, sample_contexts
 from anachron.core.dates import Date
+from anachron.core.errors import DataError
 from anachron.core.periods import Period
 from anachron.core.several_periods import (
     closed_at,
@@ -15,7 +16,6 @@ from anachron.core.several_periods import (
     parse_periods,
     periods_text,
 )
-from anachron.errors import DataError
 
 AS_OF = Date.parse("2024-06-30")
 

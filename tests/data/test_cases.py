@@ -12,18 +12,27 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
-from anachron.data.cases import BEYOND_LIMIT, DRAWN, MINI_UPDATES, CaseSet, EditCase, NeighbourFact, load_cases
-from anachron.data.loaders import Dataset
+from anachron.data.dataset import Dataset
 from anachron.data.statements import AskedFact, build_statements
-from anachron.errors import ConfigError, DataError
-from anachron.export.counterfact import edit_cases, export_counterfact
-from anachron.io import write_json, write_table
-from anachron.updates.build import Settings, build_updates
-from anachron.updates.table import UPDATES_SCHEMA
+from anachron.data.updates.cases import (
+    BEYOND_LIMIT,
+    DRAWN,
+    MINI_UPDATES,
+    CaseSet,
+    EditCase,
+    NeighbourFact,
+    load_cases,
+)
+from anachron.io.files import write_json
+from anachron.io.tables import write_table
+from anachron.report.export.counterfact import edit_cases, export_counterfact
 from anachron.wikidata.reading.snapshot import open_snapshot
-from updates.world import write_world
+from anachron.wikidata.updates.build import Settings, build_updates
+from anachron.wikidata.updates.table import UPDATES_SCHEMA
+from wikidata.updates.world import write_world
 
 Json = dict[str, Any]
 
@@ -584,7 +593,7 @@ def test_the_bundled_set(monkeypatch):
     table = pl.DataFrame([update(case_id=1, random_neighborhood=[]) | dated])
     module = types.ModuleType("mini_updates")
     module.mini_updates = lambda: table  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "anachron.data.mini_updates", module)
+    monkeypatch.setitem(sys.modules, "anachron.data.bundled.mini_updates", module)
     found = load_cases(MINI_UPDATES)
     assert (found.name, found.format, found.cases[0].precision) == (MINI_UPDATES, "wikifactdiff", "month")
     with pytest.raises(ConfigError, match="mini-updates is not a hub data set"):

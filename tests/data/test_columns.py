@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import Fact, fact_id
 from anachron.core.periods import Period
 from anachron.data.columns import (
@@ -21,10 +22,10 @@ from anachron.data.columns import (
     from_published,
     to_published,
 )
-from anachron.data.loaders import Dataset, load_dataset
+from anachron.data.dataset import Dataset
+from anachron.data.loaders import load_dataset
 from anachron.data.statements import AskedFact, build_statements
-from anachron.errors import ConfigError, DataError
-from anachron.io import write_table
+from anachron.io.tables import write_table
 
 FACTS = [
     Fact(

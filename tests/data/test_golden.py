@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from anachron.data.loaders import Dataset
+from anachron.data.dataset import Dataset
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mini.json"
 

@@ -12,8 +12,8 @@ from itertools import combinations, pairwise
 import pytest
 
 from anachron.core.dates import Date
-from anachron.data.mini import mini_facts, question_of
-from anachron.errors import DataError
+from anachron.core.errors import DataError
+from anachron.data.bundled.mini import mini_facts, question_of
 from anachron.text.kinds import subject_kind
 from anachron.text.questions import check_question, fill_question, relation_templates
 

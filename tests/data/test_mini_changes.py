@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from anachron.data.mini_changes import mini_changes
-from anachron.horizon.changes import CONTROLS, INVENTED, changes_of_table
-from anachron.horizon.questions import bundled_wordings, change_wordings
-from anachron.pipelines.changes import read_changes
+from anachron.data.bundled.mini_changes import mini_changes
+from anachron.probe.horizon.changes import CONTROLS, INVENTED, changes_of_table
+from anachron.probe.horizon.questions import bundled_wordings, change_wordings
+from anachron.probe.horizon.read import read_changes
 
 CARD = Path(__file__).parents[2] / "docs" / "mini-changes.md"
 CREDITS = Path(__file__).parents[2] / "src" / "anachron" / "data" / "mini" / "CHANGES.md"

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from anachron.core.errors import DataError
+from anachron.data.bundled.mini_updates import MINI_UPDATES_SCHEMA, known_facts, mini_replacements, mini_updates
 from anachron.data.likeness import Likeness, documents_of
-from anachron.data.mini_updates import MINI_UPDATES_SCHEMA, known_facts, mini_replacements, mini_updates
-from anachron.data.update_columns import UPDATES_SCHEMA
-from anachron.errors import DataError
-from anachron.io import rows_fingerprint
+from anachron.data.updates.columns import UPDATES_SCHEMA
+from anachron.io.files import rows_fingerprint
 from anachron.text.cloze import BLANK, bundled_cloze
 from anachron.text.questions import check_question, fill_question, relation_templates
 

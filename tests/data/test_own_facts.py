@@ -8,21 +8,21 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anachron.checks.facts import read_facts
 from anachron.cli.main import _code
 from anachron.core.contexts import Sampling
 from anachron.core.dates import Date
+from anachron.core.errors import ConfigError, DataError
 from anachron.data.build_statements import build_dataset
+from anachron.data.bundled.mini import mini_statements
 from anachron.data.loaders import load_dataset
-from anachron.data.mini import mini_statements
-from anachron.data.own_facts import own_facts
+from anachron.data.own.files import Rows, read_rows
+from anachron.data.own.statements import own_facts
+from anachron.data.question_files import verbalise
 from anachron.data.statements import AskedFact, build_statements
-from anachron.errors import ConfigError, DataError
-from anachron.facts.files import Rows, read_rows
-from anachron.io import read_json
+from anachron.io.files import read_json
+from anachron.io.run_folder import RunFolder
+from anachron.probe.check.questions import read_facts
 from anachron.probe.runs import recorded_as_of
-from anachron.run_folder import RunFolder
-from anachron.text.question_files import verbalise
 
 FACTS = """\
 subject;relation;object;start;end;fact_id;question
@@ -248,7 +248,7 @@ def test_a_limit_makes_statements_of_no_more_facts_than_it_takes(facts: Path, mo
         made.append(len(asked))
         return build_statements(asked, **options)
 
-    monkeypatch.setattr("anachron.data.own_facts.build_statements", counted)
+    monkeypatch.setattr("anachron.data.own.statements.build_statements", counted)
     for limit in range(1, whole.facts + 2):
         made.clear()
         few, sampled = load_dataset(str(facts), as_of="2024-06-30", limit=limit), whole.sample(limit)
@@ -273,7 +273,7 @@ def test_a_file_of_facts_is_read_once(facts: Path, tmp_path: Path, monkeypatch: 
         read.append(path)
         return read_rows(path)
 
-    monkeypatch.setattr("anachron.facts.own.read_rows", counted)
+    monkeypatch.setattr("anachron.data.own.files.read_rows", counted)
     read_facts(facts, as_of="2024-06-30", limit=2)
     assert read == [facts]
     build_dataset(facts, tmp_path / "out.parquet", as_of="2024-06-30")

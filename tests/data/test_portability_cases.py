@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.data.cases import load_cases
-from anachron.errors import DataError
-from anachron.evaluate import portability
+from anachron.core.errors import DataError
+from anachron.data.updates.cases import load_cases
+from anachron.evaluate.measures import portability
 from portability_rows import MACRON, hop, mquake, query, ripple, test_of
 
 RELATIONS = {  # sentences that name their subject in each of the ways that RippleEdits does

@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anachron.core.errors import DataError
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
+from anachron.data.bundled.mini import mini_facts
 from anachron.data.columns import PUBLISHED, STATEMENT_SCHEMA, to_published
-from anachron.data.loaders import Dataset
-from anachron.data.mini import mini_facts
+from anachron.data.dataset import Dataset
 from anachron.data.statements import AskedFact, build_statements
-from anachron.errors import DataError
 
 OBAMA = Fact("United States", "head of state", "Barack Obama", Period("2009-01-20", "2017-01-20"), relation_id="P35")
 COARSE = Fact("Peru", "currency", "inti", Period("1985-02", "1991"), "Q419", "P38", "Q1", 12.5)
@@ -198,7 +198,7 @@ def test_the_bundled_statements_count_the_other_objects(mini: Dataset) -> None:
 REBUILD = """
 import hashlib
 from anachron.data.columns import to_published
-from anachron.data.mini import mini_statements
+from anachron.data.bundled.mini import mini_statements
 print(hashlib.sha256(to_published(mini_statements(), "released").write_csv().encode()).hexdigest())
 """
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from anachron.core.errors import ConfigError, DataError
 from anachron.edit.base import Edit
 from anachron.edit.covariance.collect import collect
 from anachron.edit.covariance.second_moment import SecondMoment
@@ -15,7 +16,6 @@ from anachron.edit.method import Resources
 from anachron.edit.methods.alphaedit import AlphaEditSettings, NullSpace, null_space_use
 from anachron.edit.plan import plan
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError
 from anachron.lm.loading import load_model
 from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm

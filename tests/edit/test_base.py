@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.pytorch_utils import Conv1D
 
+from anachron.core.errors import ConfigError, ModelError
 from anachron.edit.base import Delta, Dense, Edit, LowRank, edited, fingerprint
 from anachron.edit.make import make_edit
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, ModelError
 from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm

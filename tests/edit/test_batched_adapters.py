@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anachron.core.errors import ModelError
 from anachron.edit.base import Delta, Dense, Edit, LowRank, edited
 from anachron.edit.passes.batched_adapters import BatchedAdapters, encode_under, score_batched
-from anachron.errors import ModelError
 from anachron.lm import scoring, tree_scoring
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import features, find_sites

@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import save_file
 
 from anachron.cli.main import _code
+from anachron.core.errors import AnachronError, DataError, ModelError
 from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.storage import FORMAT, load_edit, save_edit
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
-from anachron.errors import AnachronError, DataError, ModelError
 from anachron.evaluate import joint_edits
+from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
-from anachron.run_folder import RunFolder
 from edit_models import make_edit_lm
 
 MODULE = "transformer.h.1.mlp.c_proj"  # 32 outputs, 128 inputs

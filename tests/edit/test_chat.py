@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 import torch
 
-from anachron.data.cases import CaseSet, load_cases
+from anachron.core.errors import ConfigError, ModelError
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.mend_settings import MendSettings
@@ -18,15 +19,13 @@ from anachron.edit.methods.mend import untrained_network
 from anachron.edit.plan import plan
 from anachron.edit.requests import EditRequest, mark, mark_targets
 from anachron.edit.storage import load_edit, save_edit
-from anachron.errors import ConfigError, ModelError
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.lm.chat import ends_of, update_style
 from anachron.lm.formats import ChatTemplate
-from anachron.lm.generation import greedy_continuations
-from anachron.lm.loading import load_tokenizer
+from anachron.lm.generation import ends_of, greedy_continuations, update_style
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
+from anachron.lm.tokenizers import load_tokenizer
 from edit_models import make_edit_lm
 from tiny import answer_positions, make_tokenizer
 

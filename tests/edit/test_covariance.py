@@ -15,11 +15,11 @@ import pytest
 import torch
 import transformers
 
+from anachron.core.errors import BackendError, ConfigError, DataError, ModelError
 from anachron.edit import corpus as corpora
 from anachron.edit.covariance import collect as covariance
 from anachron.edit.covariance.collect import SecondMoment, cache_folder, collect
-from anachron.errors import BackendError, ConfigError, DataError, ModelError
-from anachron.jobs import Callbacks
+from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from tiny import FAMILIES, VOCABULARY, make_lm, make_tokenizer
 

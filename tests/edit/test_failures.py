@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.edit.failures import each_or_failure
-from anachron.errors import BackendError, ConfigError, DataError
 
 
 @given(st.lists(st.booleans(), max_size=20))

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from anachron.core.errors import DataError
 from anachron.edit.base import Dense, edited
 from anachron.edit.methods.ft import FtSettings, ft
 from anachron.edit.requests import EditRequest
-from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm

@@ -6,9 +6,9 @@ import pytest
 import torch
 import transformers
 
+from anachron.core.errors import ConfigError
 from anachron.edit.base import Edit, edited
 from anachron.edit.passes.context_sampling import STARTS, TOP_K, sampled_contexts
-from anachron.errors import ConfigError
 from anachron.lm.generation import continued, greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm

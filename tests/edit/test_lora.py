@@ -11,13 +11,13 @@ import pytest
 import torch
 import transformers
 
+from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.edit.base import Dense, Edit, edited
 from anachron.edit.make import make_edit, make_edits, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.methods.lora import LoraSettings, lora
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit, save_edited_model
-from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm, make_quantised_lm

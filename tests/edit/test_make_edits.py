@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anachron.core.errors import BackendError, ConfigError, DataError, TooLongError
 from anachron.edit.base import Edit, edited
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import edits_at_once, make_edit, make_edits, settings_for
@@ -17,7 +18,6 @@ from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS, rome
 from anachron.edit.methods.mend import MendSettings, untrained_network
 from anachron.edit.requests import EditRequest, mark_targets
-from anachron.errors import BackendError, ConfigError, DataError, TooLongError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from edit_models import ALL, make_edit_lm

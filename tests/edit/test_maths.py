@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anachron.core.errors import DataError
 from anachron.edit.base import Edit, edited
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit
@@ -23,7 +24,6 @@ from anachron.edit.methods.rome import RomeSettings
 from anachron.edit.passes.spread import ridge
 from anachron.edit.passes.value import optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites, find_sites
 from edit_models import make_edit_lm

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from anachron.cli.main import app
+from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.carried.memory import Memory
 from anachron.edit.make import make_edit, make_edits
@@ -22,7 +23,6 @@ from anachron.edit.passes.batched_adapters import encode_under, score_batched
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import describe, load_edit, save_edit, save_edited_model
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
-from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.generation import greedy_continuations
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites

@@ -8,12 +8,12 @@ import pytest
 import torch
 import transformers
 
+from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.methods.mend import MendNetwork, MendSettings, edited_modules, last_blocks, untrained_network
 from anachron.edit.passes.forward import means
 from anachron.edit.passes.gradients import encoded, gradients, losses
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites, find_sites, weight_of
 from edit_models import mended

@@ -15,18 +15,18 @@ import pytest
 import torch
 
 from anachron.cli.main import _code
+from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
 from anachron.edit.passes.gradients import encoded, gradients
 from anachron.edit.requests import EditRequest
+from anachron.edit.training import train as lessons
 from anachron.edit.training.mend import step_losses, train_mend
 from anachron.edit.training.mend_examples import MendExample, draw, examples_of, prepared
-from anachron.errors import ConfigError, DataError, ModelError
-from anachron.jobs import Callbacks, locked
+from anachron.io.jobs import Callbacks, locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from anachron.pipelines import mend as lessons
 from edit_models import mended
 from tiny import FAMILIES, make_lm, naive_log_prob, save
 
@@ -339,7 +339,7 @@ def test_a_training_that_brings_nothing_is_warned_of_and_one_that_explodes_is_an
 
 
 def case(**changes: object) -> types.SimpleNamespace:
-    """An update as `anachron.data.cases` gives it, as far as it is used."""
+    """An update as `anachron.data.updates.cases` gives it, as far as it is used."""
     fact = types.SimpleNamespace(prompt="Berlin is the capital of", objects=("Germany", "Prussia"))
     given = {"prompt": "The president of France is", "subject": "France", "new": "Emmanuel Macron", "old": None,
              "generalization": ("France is led by",), "nearest": (fact,)}  # fmt: skip

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 
+from anachron.core.errors import DataError, ModelError
 from anachron.edit.base import Edit, edited
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS
 from anachron.edit.requests import EditRequest
-from anachron.errors import DataError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from edit_models import ALL, make_edit_lm

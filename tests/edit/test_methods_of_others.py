@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from anachron.cli.main import _code
+from anachron.core.errors import ConfigError
 from anachron.edit.methods import METHODS, method_named, methods
 from anachron.edit.storage import load_edit
-from anachron.errors import ConfigError
 
 MODULE = '''
 """Makes an MLP projection a little larger, whatever is asked for."""

@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 
+from anachron.core.errors import ConfigError, DataError
 from anachron.edit.make import make_edit, settings_for, with_contexts
 from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS, method_named, printed_name
@@ -21,7 +22,6 @@ from anachron.edit.passes.spread import ridge
 from anachron.edit.plan import plan
 from anachron.edit.presets import changed, preset
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from anachron.core.errors import DataError
 from anachron.edit.base import Edit, edited
 from anachron.edit.make import make_edit, make_edits, settings_for
 from anachron.edit.method import Resources
@@ -14,7 +15,6 @@ from anachron.edit.methods import METHODS
 from anachron.edit.methods.ft import FtSettings, ft
 from anachron.edit.passes.forward import nll_losses, unlikelihood_losses
 from anachron.edit.requests import EditRequest, Marked, mark
-from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm

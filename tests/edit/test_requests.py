@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers
 
-from anachron.data.cases import load_cases
+from anachron.core.errors import DataError, ModelError
+from anachron.data.updates.cases import load_cases
 from anachron.edit.base import Dense
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.passes.forward import batch
 from anachron.edit.requests import EditRequest, mark, mark_prompts
-from anachron.errors import DataError, ModelError
-from anachron.evaluate.asking import requests_of
+from anachron.evaluate.requests import requests_of
 from edit_models import make_edit_lm
 from tiny import TOKENIZERS, answer_positions, make_tokenizer, normal_form, token_bytes
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from anachron.core.errors import AnachronError, BackendError, ConfigError, DataError, ModelError
 from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.storage import describe, load_edit, save_edit, save_edited_model
-from anachron.errors import AnachronError, BackendError, ConfigError, DataError, ModelError
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm

@@ -6,12 +6,12 @@ import pytest
 import torch
 from tokenizers import pre_tokenizers
 
-from anachron.data.case_records import EditCase
+from anachron.core.errors import ConfigError
+from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.methods.ft import FtSettings
 from anachron.edit.requests import TARGETS, EditRequest, mark
-from anachron.errors import ConfigError
 from anachron.evaluate.measure import Measures, measure
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.generation import greedy_continuations

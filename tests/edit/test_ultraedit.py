@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anachron.core.errors import ConfigError
 from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.carried.moments import Moments
 from anachron.edit.make import make_edit
@@ -17,7 +18,6 @@ from anachron.edit.method import Resources
 from anachron.edit.methods.ultraedit import UltraEditSettings, _edit, ridge_regression
 from anachron.edit.passes.gradients import Factors
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 from edit_naive import matrix, read

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from anachron.core.errors import DataError
 from anachron.edit.make import make_edit
 from anachron.edit.method import Resources
 from anachron.edit.methods.ft import FtSettings
@@ -14,7 +15,6 @@ from anachron.edit.methods.memit import MemitSettings
 from anachron.edit.passes.forward import nll_losses, parts
 from anachron.edit.passes.value import ValueSettings, _alike, optimise_values
 from anachron.edit.requests import EditRequest, Marked
-from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm

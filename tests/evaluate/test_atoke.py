@@ -11,24 +11,24 @@ import pytest
 import torch
 
 from anachron.cli.main import _code
+from anachron.core.errors import DataError
 from anachron.core.labels import label_of, split_label
-from anachron.data.case_records import EditCase
-from anachron.data.cases import CaseSet, load_cases
+from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.requests import TARGETS, EditRequest
-from anachron.errors import DataError
 from anachron.evaluate import stages as stages_module
-from anachron.evaluate.asking import requests_of
-from anachron.evaluate.atoke import in_past, timed_questions
-from anachron.evaluate.atoke_metrics import ATOKE_METRICS, atoke_metrics
-from anachron.evaluate.dated import Dating
 from anachron.evaluate.measure import Measures
+from anachron.evaluate.measures.atoke import in_past, timed_questions
+from anachron.evaluate.measures.atoke_metrics import ATOKE_METRICS, atoke_metrics
+from anachron.evaluate.measures.dated import Dating
 from anachron.evaluate.metrics import summarise
+from anachron.evaluate.requests import requests_of
 from anachron.evaluate.results import KEYS, method_label
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
-from anachron.run_folder import RunFolder
 from edit_models import killed_after, make_edit_lm, plan_fast
 
 FRANCE = EditCase(

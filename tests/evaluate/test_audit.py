@@ -12,19 +12,18 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.data.cases import CaseSet, load_cases
+from anachron.core.errors import ConfigError, DataError
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.plan import plan
-from anachron.errors import ConfigError, DataError
-from anachron.evaluate.asking import requests_of
-from anachron.evaluate.audit import AUDIT_METRICS, Audit, audit_metrics, says_exactly, sentence_end
 from anachron.evaluate.measure import Measures, answers_to
+from anachron.evaluate.measures.audit import AUDIT_METRICS, Audit, audit_metrics, says_exactly, sentence_end
 from anachron.evaluate.metrics import summarise, update_metrics
+from anachron.evaluate.requests import requests_of
 from anachron.evaluate.results import AUDIT, NEIGHBOURS, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.lm.answers import WrittenAnswer, natural_answers
-from anachron.lm.chat import ends_of, update_style
+from anachron.lm.generation import WrittenAnswer, ends_of, natural_answers, update_style
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 from tiny import make_lm

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 import torch
 
-from anachron.data.case_records import EditCase
-from anachron.data.cases import CaseSet
+from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.method import Resources
 from anachron.edit.plan import Planned, plan
-from anachron.evaluate.asking import requests_of
-from anachron.evaluate.audit import Audit
-from anachron.evaluate.dated import Dating
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures, measure
+from anachron.evaluate.measures.audit import Audit
+from anachron.evaluate.measures.dated import Dating
+from anachron.evaluate.requests import requests_of
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
 from edit.test_chat import chat_lm

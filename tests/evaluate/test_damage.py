@@ -8,17 +8,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.data.case_records import EditCase, NeighbourFact
-from anachron.data.cases import CaseSet
-from anachron.errors import DataError
+from anachron.core.errors import DataError
+from anachron.data.updates.case_records import EditCase, NeighbourFact
+from anachron.data.updates.cases import CaseSet
 from anachron.evaluate import stages as stages_module
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.io import write_json
-from anachron.jobs import Callbacks
+from anachron.io.files import write_json
+from anachron.io.jobs import Callbacks
+from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
-from anachron.run_folder import RunFolder
 from edit_models import killed_after, make_edit_lm, plan_fast
 
 SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=0))

@@ -8,10 +8,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from anachron.core.dates import GRANULARITIES, Date
-from anachron.data.case_records import EditCase, NeighbourFact
-from anachron.data.cases import CaseSet, load_cases
-from anachron.errors import DataError
-from anachron.evaluate.dated import (
+from anachron.core.errors import DataError
+from anachron.data.updates.case_records import EditCase, NeighbourFact
+from anachron.data.updates.cases import CaseSet, load_cases
+from anachron.evaluate.measures.dated import (
     Dating,
     asked_neighbours,
     dated_pairs,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import DataError
-from anachron.evaluate.dated import WAYS
-from anachron.evaluate.dated_metrics import (
+from anachron.core.errors import DataError
+from anachron.evaluate.measures.dated import WAYS
+from anachron.evaluate.measures.dated_metrics import (
     DATED_METRICS,
     DATED_SHARES,
     EDGES,

@@ -14,20 +14,22 @@ import polars as pl
 import pytest
 import torch
 
-from anachron.data.case_records import EditCase, NeighbourFact
-from anachron.data.cases import CaseSet
+from anachron.analysis.metrics import fact_metrics
+from anachron.analysis.study import make_study
+from anachron.core.errors import ConfigError, DataError
+from anachron.data.updates.case_records import EditCase, NeighbourFact
+from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.plan import parse_method, plan
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError
 from anachron.evaluate import stages as stages_module
-from anachron.evaluate.asking import requests_of
-from anachron.evaluate.dated import Dating, dated_questions
-from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.measure import Measures
+from anachron.evaluate.measures.dated import Dating, dated_questions
+from anachron.evaluate.measures.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.paired_tests import OF_DATED, paired_tests
+from anachron.evaluate.requests import requests_of
 from anachron.evaluate.results import method_label
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.evaluate.stages import Evaluation
@@ -36,10 +38,8 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
 from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
-from anachron.metrics import fact_metrics
-from anachron.pipelines.evaluation import report_evaluation
-from anachron.pipelines.tracking import log_to
-from anachron.probe.study import make_study
+from anachron.report.edits.evaluated import report_evaluation
+from anachron.report.tracking import log_to
 from edit_models import killed_after, make_edit_lm
 
 NO_EDIT = ""

@@ -9,12 +9,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from anachron.core.errors import ConfigError
 from anachron.core.periods import Period
-from anachron.data.case_records import EditCase
-from anachron.data.cases import CaseSet, load_cases
+from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.plan import plan
-from anachron.errors import ConfigError
-from anachron.evaluate.dated import (
+from anachron.evaluate.measure import Measures
+from anachron.evaluate.measures.dated import (
     WAYS,
     Dating,
     dated_pairs,
@@ -25,8 +26,7 @@ from anachron.evaluate.dated import (
     ways_of,
     worded,
 )
-from anachron.evaluate.dated_metrics import dated_metrics, past_scores
-from anachron.evaluate.measure import Measures
+from anachron.evaluate.measures.dated_metrics import dated_metrics, past_scores
 from anachron.evaluate.results import method_label
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.text.cloze import bundled_cloze, fill_cloze

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.data.cases import CaseSet, load_cases
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.covariance.collect import collect
 from anachron.edit.plan import plan
 from anachron.evaluate.measure import Measures

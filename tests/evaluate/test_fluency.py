@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import ConfigError, DataError
-from anachron.evaluate.fluency import fluency, ngram_entropy, text_fluency, words
+from anachron.core.errors import ConfigError, DataError
+from anachron.evaluate.measures.fluency import fluency, ngram_entropy, text_fluency, words
 
 
 def test_words_are_those_of_the_treebank():

@@ -10,14 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.data.case_records import EditCase
-from anachron.data.cases import CaseSet, load_cases
+from anachron.core.errors import ConfigError, DataError
+from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.plan import plan
-from anachron.errors import ConfigError, DataError
-from anachron.evaluate.asking import requests_of
-from anachron.evaluate.generations import (
+from anachron.evaluate.measure import Measures, continuations
+from anachron.evaluate.measures.generations import (
     GENERATION_METRICS,
     SPARE,
     generation_rows,
@@ -25,8 +25,8 @@ from anachron.evaluate.generations import (
     names_of,
     plain_words,
 )
-from anachron.evaluate.measure import Measures, continuations
 from anachron.evaluate.metrics import METRICS, summarise, update_metrics
+from anachron.evaluate.requests import requests_of
 from anachron.evaluate.results import GENERATIONS, NEIGHBOURS, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel

@@ -12,9 +12,9 @@ import pytest
 from anachron.cli.main import _code
 from anachron.evaluate.judge import INSTRUCTIONS, agreement, answers_to_judge, judge_prompt, read_verdict
 from anachron.evaluate.results import AUDIT
-from anachron.run_folder import open_run
-from anachron.text.answers import Answer
-from anachron.text.llm_settings import NoAnswer
+from anachron.io.answers import Answer
+from anachron.io.llm_settings import NoAnswer
+from anachron.io.run_folder import open_run
 from llm_server import Reply, chat, error, prompt_of, serving
 
 needs_openai = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")

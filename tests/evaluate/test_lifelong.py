@@ -9,29 +9,29 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anachron.data.case_records import EditCase, NeighbourFact
-from anachron.data.cases import CaseSet
+from anachron.core.errors import ConfigError
+from anachron.data.updates.case_records import EditCase, NeighbourFact
+from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import Edit, edited
 from anachron.edit.corpus import TextInMemory
 from anachron.edit.make import make_edit
 from anachron.edit.method import Resources
 from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError
 from anachron.evaluate import joint_edits
 from anachron.evaluate import stages as stages_module
-from anachron.evaluate.dated import Dating
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.lifelong_metrics import lifelong_metrics, lifelong_summary
 from anachron.evaluate.measure import Measures
-from anachron.evaluate.perplexity import perplexity, read_text
+from anachron.evaluate.measures.dated import Dating
+from anachron.evaluate.measures.perplexity import perplexity, read_text
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.evaluate.stages import Evaluation
-from anachron.jobs import Callbacks
+from anachron.io.jobs import Callbacks
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
-from anachron.pipelines.evaluation import report_evaluation
-from anachron.pipelines.tracking import log_to
+from anachron.report.edits.evaluated import report_evaluation
+from anachron.report.tracking import log_to
 from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob
 

@@ -8,15 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anachron.data.case_records import EditCase, NeighbourFact
-from anachron.errors import DataError
-from anachron.evaluate.lifelong_metrics import (
-    STAGES,
-    lifelong_by_age,
-    lifelong_metrics,
-    lifelong_summary,
-    locality,
-)
+from anachron.core.errors import DataError
+from anachron.data.updates.case_records import EditCase, NeighbourFact
+from anachron.evaluate.lifelong_metrics import STAGES, lifelong_by_age, lifelong_metrics, lifelong_summary, locality
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
 
 AFTER, NAMES = (1, 3, 6), ("FT", "ROME")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import ConfigError, DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.evaluate.metrics import (
     BOUNDED,
     METRICS,
@@ -490,6 +490,6 @@ def test_empty_summaries_and_bins_are_refused():
 
 
 def test_metrics_load_no_torch():
-    code = "import sys, anachron.evaluate.metrics, anachron.evaluate.fluency; print('torch' in sys.modules)"
+    code = "import sys, anachron.evaluate.metrics, anachron.evaluate.measures.fluency; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

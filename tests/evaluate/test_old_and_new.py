@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 import torch
 
-from anachron.data.case_records import EditCase
+from anachron.core.errors import DataError
+from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.requests import EditRequest
-from anachron.errors import DataError
 from anachron.evaluate.old_and_new import COMPARED, OBJECTS, before_and_after, compare_objects, score_objects
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from scipy.stats import binomtest
 
+from anachron.analysis.statistics import paired_bootstrap
 from anachron.evaluate.paired_tests import TESTS, paired_tests
-from anachron.statistics import paired_bootstrap
 
 KEY = {"mode": "independent", "scenario": "ReplaceObject", "variant": "plain"}
 

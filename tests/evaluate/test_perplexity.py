@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
+from anachron.core.errors import DataError, TooLongError
 from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.corpus import TextInMemory, leading_specials
-from anachron.errors import DataError, TooLongError
-from anachron.evaluate import perplexity as perplexity_module
-from anachron.evaluate.perplexity import perplexity, read_text
+from anachron.evaluate.measures import perplexity as perplexity_module
+from anachron.evaluate.measures.perplexity import perplexity, read_text
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites, weight_of
 from edit_models import make_edit_lm

@@ -8,20 +8,20 @@ import pytest
 import torch
 from polars.testing import assert_frame_equal
 
-from anachron.data.case_records import EditCase, PortabilityQuestion, Rewrite
-from anachron.data.cases import CaseSet, load_cases
+from anachron.analysis.statistics import wilson, wilson_mean
+from anachron.core.errors import DataError
+from anachron.data.updates.case_records import EditCase, PortabilityQuestion, Rewrite
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
-from anachron.errors import DataError
-from anachron.evaluate.asking import requests_of
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures
-from anachron.evaluate.portability import TOKENS, is_right, portability_summary, portability_tests
+from anachron.evaluate.measures.portability import TOKENS, is_right, portability_summary, portability_tests
+from anachron.evaluate.requests import requests_of
 from anachron.evaluate.results import check_portability
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
-from anachron.pipelines.evaluation import evaluate_updates
-from anachron.statistics import wilson, wilson_mean
+from anachron.report.edits.evaluated import evaluate_updates
 from edit_models import make_edit_lm, plan_fast
 from portability_rows import mquake, ripple
 from tiny import naive_sum

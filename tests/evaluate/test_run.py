@@ -10,8 +10,9 @@ import pytest
 import torch
 from polars.testing import assert_frame_equal
 
-from anachron.data.case_records import EditCase, NeighbourFact
-from anachron.data.cases import CaseSet
+from anachron.core.errors import ConfigError, DataError
+from anachron.data.updates.case_records import EditCase, NeighbourFact
+from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import Dense, Edit, edited
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit, settings_for
@@ -19,15 +20,14 @@ from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS, methods
 from anachron.edit.plan import Planned, plan
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError
 from anachron.evaluate import joint_edits
 from anachron.evaluate import run as run_module
 from anachron.evaluate import stages as stages_module
-from anachron.evaluate.dated import Dating
 from anachron.evaluate.measure import Measures, measure, measure_apart
+from anachron.evaluate.measures.dated import Dating
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.jobs import Callbacks
+from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob

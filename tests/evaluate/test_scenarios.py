@@ -11,21 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.core.scenarios import SCENARIOS
-from anachron.data.case_records import EditCase, NeighbourFact
-from anachron.data.cases import load_cases
+from anachron.core.errors import ConfigError, DataError
+from anachron.core.facts import SCENARIOS
+from anachron.data.updates.case_records import EditCase, NeighbourFact
+from anachron.data.updates.cases import load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.methods import METHODS, check_scenarios
 from anachron.edit.plan import plan
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError
-from anachron.evaluate.asking import requests_of
 from anachron.evaluate.measure import Measures
+from anachron.evaluate.measures.scenarios import (
+    SCENARIO_METRICS,
+    group_objects,
+    object_pairs,
+    other_objects,
+    scenario_metrics,
+)
 from anachron.evaluate.metrics import summarise, update_metrics
+from anachron.evaluate.requests import requests_of
 from anachron.evaluate.results import NEIGHBOURS, OBJECTS, ROLES, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.evaluate.scenarios import SCENARIO_METRICS, group_objects, object_pairs, other_objects, scenario_metrics
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 from tiny import naive_log_prob

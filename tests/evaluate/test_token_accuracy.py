@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from anachron.data.case_records import EditCase, NeighbourFact
+from anachron.data.updates.case_records import EditCase, NeighbourFact
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.requests import TARGETS, EditRequest

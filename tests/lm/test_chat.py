@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anachron.errors import ConfigError, DataError, ModelError
+from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format, locate
 from anachron.lm.model import LanguageModel
 from tiny import answer_positions, make_model, make_tokenizer, naive_log_prob, naive_sum

@@ -11,9 +11,10 @@ import pytest
 import torch
 import transformers
 
-from anachron.errors import ModelError
+from anachron.core.errors import ModelError
 from anachron.lm.checkpoints import Filling, fault, harmless
-from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.loading import load_model
+from anachron.lm.tokenizers import load_tokenizer
 from checkpoints import Tensors, checkpoint, configure, rewrite
 from tiny import make_lm, make_tokenizer
 

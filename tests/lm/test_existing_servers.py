@@ -18,12 +18,12 @@ import torch
 import transformers
 
 from anachron.cli.main import _code
-from anachron.errors import BackendError
-from anachron.lm.connection import Server
+from anachron.core.errors import BackendError
 from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
-from anachron.lm.served import ServedModel
+from anachron.lm.server.connection import Server
+from anachron.lm.server.served import ServedModel
 from tiny import VOCABULARY, make_tokenizer, save
 
 pytestmark = pytest.mark.slow

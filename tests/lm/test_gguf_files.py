@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from anachron.errors import ModelError
-from anachron.lm import gguf_files
-from anachron.lm.gguf_files import EACH_DIGIT, read_header
-from anachron.lm.loading import load_model, load_tokenizer
+from anachron.core.errors import ModelError
+from anachron.lm.gguf import files as gguf_files
+from anachron.lm.gguf.files import EACH_DIGIT, read_header
+from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from anachron.lm.tokenizers import load_tokenizer
 from gguf_models import CHAT, Q8_0, make_gguf_lm, tensors, write_gguf
 from tiny import make_tokenizer, naive_log_prob, save
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import anachron
-from anachron.errors import ModelError
-from anachron.lm.gguf_files import open_gguf
-from anachron.lm.llamacpp_trial import try_in_child
+from anachron.core.errors import ModelError
+from anachron.lm.gguf.files import open_gguf
+from anachron.lm.gguf.trial import try_in_child
 from anachron.lm.loading import load_model
 from gguf_headers import KINDS, broken_headers, with_values
 from gguf_models import make_gguf_lm, write_gguf

@@ -12,13 +12,14 @@ import pytest
 import transformers
 from tokenizers import normalizers
 
-from anachron.errors import ModelError
-from anachron.lm.gguf_header import Header, read_header
-from anachron.lm.gguf_keys import HARMLESS, keys_left_out, put_into, tokenizer_keys_left_out
-from anachron.lm.llamacpp import LlamaModel
-from anachron.lm.llamacpp_keys import keys_unread
-from anachron.lm.loading import load_model, load_tokenizer
+from anachron.core.errors import ModelError
+from anachron.lm.gguf.header import Header, read_header
+from anachron.lm.gguf.keys import HARMLESS, keys_left_out, put_into, tokenizer_keys_left_out
+from anachron.lm.gguf.library import keys_unread
+from anachron.lm.gguf.llamacpp import LlamaModel
+from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from anachron.lm.tokenizers import load_tokenizer
 from gguf_models import make_gguf_lm, write_gguf
 from tiny import make_model, make_tokenizer
 

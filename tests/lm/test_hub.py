@@ -9,10 +9,11 @@ import transformers
 from huggingface_hub import constants
 from huggingface_hub.utils import get_session
 
-from anachron.errors import ModelError
+from anachron.core.errors import ModelError
 from anachron.lm import hub
 from anachron.lm.hub import out_of_reach
-from anachron.lm.loading import demo_folder, load_model, load_tokenizer
+from anachron.lm.loading import load_model
+from anachron.lm.tokenizers import demo_folder, load_tokenizer
 
 
 class Session:

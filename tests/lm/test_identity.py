@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from anachron.edit.base import Edit, LowRank, edited
-from anachron.jobs import differences
+from anachron.io.jobs import differences
 from anachron.lm.formats import ChatTemplate
 from anachron.lm.generation import greedy_continuations
 from anachron.lm.loading import load_model

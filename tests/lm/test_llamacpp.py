@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 
 import anachron
-from anachron.errors import BackendError, ConfigError, ModelError, TooLongError
-from anachron.lm import llamacpp_library
+from anachron.core.errors import BackendError, ConfigError, ModelError, TooLongError
 from anachron.lm.formats import Format
-from anachron.lm.llamacpp import LlamaModel
-from anachron.lm.llamacpp_context import split_to_fit
-from anachron.lm.loading import load_tokenizer
+from anachron.lm.gguf import library as llamacpp_library
+from anachron.lm.gguf.context import split_to_fit
+from anachron.lm.gguf.llamacpp import LlamaModel
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
 from anachron.lm.prefix_tree import extents
 from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
+from anachron.lm.tokenizers import load_tokenizer
 from gguf_models import make_gguf_lm, write_gguf
 from tiny import naive_log_prob, naive_sum
 

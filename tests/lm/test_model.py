@@ -7,10 +7,11 @@ import pytest
 import torch
 import transformers
 
-from anachron.errors import ConfigError, ModelError
+from anachron.core.errors import ConfigError, ModelError
 from anachron.lm.formats import Format
-from anachron.lm.loading import demo_folder, load_model, load_tokenizer
+from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel, has_experts
+from anachron.lm.tokenizers import demo_folder, load_tokenizer
 from tiny import make_lm, make_tokenizer, save
 
 PAIRS = [("In 1998, who was the president of France?", answer) for answer in ("Jacques Chirac", "Москва", "Paris")]

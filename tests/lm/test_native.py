@@ -16,20 +16,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.data.loaders import Dataset
-from anachron.errors import BackendError
-from anachron.jobs import Callbacks
+from anachron.core.errors import BackendError
+from anachron.data.dataset import Dataset
+from anachron.io.jobs import Callbacks
 from anachron.lm.batches import plan_requests
-from anachron.lm.connection import Server
 from anachron.lm.formats import Format
-from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
 from anachron.lm.prefix_tree import distinct_prefixes
 from anachron.lm.scorer import score_texts
 from anachron.lm.scoring import Counters
-from anachron.lm.served import ServedModel
+from anachron.lm.server.connection import Server
+from anachron.lm.server.served import ServedModel
 from anachron.lm.spans import Encoded
+from anachron.lm.tokenizers import load_tokenizer
 from anachron.probe.run import ProbeSettings, run_probe
 
 PROGRAM = Path(__file__).parents[1] / "native_server.py"

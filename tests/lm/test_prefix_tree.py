@@ -11,7 +11,7 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import BackendError
+from anachron.core.errors import BackendError
 from anachron.lm import tree_scoring
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.model import LanguageModel

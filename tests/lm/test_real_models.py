@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from anachron.lm.formats import Format
-from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.saving import save_model
+from anachron.lm.tokenizers import load_tokenizer
 from tiny import answer_positions
 
 FOLDER = os.environ.get("ANACHRON_REAL_MODELS")

@@ -14,7 +14,7 @@ from peft import LoraConfig
 
 import anachron
 from anachron.cli.main import _code
-from anachron.errors import BackendError, ConfigError
+from anachron.core.errors import BackendError, ConfigError
 from anachron.lm.loading import load_model
 from gguf_models import Q8_0, make_gguf_lm, write_gguf
 from tiny import make_lm

@@ -14,7 +14,7 @@ import transformers
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from anachron.errors import BackendError, DataError, ModelError
+from anachron.core.errors import BackendError, DataError, ModelError
 from anachron.lm import scoring
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.formats import Format, locate

@@ -15,18 +15,19 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import _code
+from anachron.core.errors import BackendError, ConfigError, ModelError
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset
-from anachron.errors import BackendError, ConfigError, ModelError
-from anachron.io import write_table
-from anachron.lm.connection import Server
+from anachron.data.dataset import Dataset
+from anachron.io.tables import write_table
 from anachron.lm.formats import Format
-from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from anachron.lm.replies import Token
 from anachron.lm.scorer import score_texts
-from anachron.lm.served import ServedModel
+from anachron.lm.server.connection import Server
+from anachron.lm.server.replies import Token
+from anachron.lm.server.served import ServedModel
 from anachron.lm.spans import Encoded
+from anachron.lm.tokenizers import load_tokenizer
 from anachron.probe.run import ProbeSettings, run_probe
 from broken_completions import BROKEN
 

@@ -8,12 +8,12 @@ import torch
 import transformers
 from transformers.pytorch_utils import Conv1D
 
+from anachron.core.errors import ConfigError, ModelError
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.methods.ft import FtSettings
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import as_stored, find_sites, is_plain, weight_of
 from edit_models import ALL, make_edit_lm

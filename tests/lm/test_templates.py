@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from anachron.errors import ModelError
+from anachron.core.errors import ModelError
 from anachron.lm import templates
 from anachron.lm.formats import ChatTemplate, Format, encode_pairs
 from tiny import make_lm, make_tokenizer, save

@@ -16,10 +16,11 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import PreTrainedTokenizerFast
 
 import anachron
-from anachron.errors import ModelError
+from anachron.core.errors import ModelError
 from anachron.lm.identity import tokenizer_fingerprint
-from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from anachron.lm.tokenizers import load_tokenizer
 from tiny import LATIN, OTHER_SCRIPTS, make_model, make_tokenizer, naive_sum
 
 TEXTS = [

@@ -12,7 +12,7 @@ import tokenizers
 import transformers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from anachron.errors import DataError
+from anachron.core.errors import DataError
 from anachron.lm.formats import Format, as_triple, encode_pairs
 from anachron.lm.model import LanguageModel
 from tiny import LATIN, OTHER_SCRIPTS, make_lm, make_model, make_tokenizer, naive_log_prob, naive_sum

@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 
 from anachron.core.dates import Date
-from anachron.data.loaders import Dataset
-from anachron.data.own_facts import own_facts
-from anachron.probe.asked import ASKED, date_style, questions_of_run
+from anachron.data.dataset import Dataset
+from anachron.data.own.statements import own_facts
+from anachron.probe.questions import ASKED, date_style, questions_of_run
 from anachron.text.dates import WORDINGS, date_in_words
 
 FACTS = """subject,relation,object,start,end

@@ -5,9 +5,9 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from anachron.core.errors import ModelError
 from anachron.core.periods import Period
 from anachron.data.columns import STATEMENT_SCHEMA
-from anachron.errors import ModelError
 from anachron.lm.formats import Format
 from anachron.probe.audit import audit
 

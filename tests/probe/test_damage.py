@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anachron.data.loaders import Dataset
-from anachron.errors import AnachronError, BackendError, DataError, ModelError
-from anachron.io import write_json
-from anachron.jobs import Callbacks
+from anachron.core.errors import AnachronError, BackendError, DataError, ModelError
+from anachron.data.dataset import Dataset
+from anachron.io.files import write_json
+from anachron.io.jobs import Callbacks
+from anachron.io.run_folder import RunFolder
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
@@ -20,7 +21,6 @@ from anachron.probe.noise import COARSE_BOUND, FINE_BOUND, batches_of, bounds, c
 from anachron.probe.parts import plan_fault, plan_table
 from anachron.probe.run import run_probe
 from anachron.probe.runs import find_sources, read_runs
-from anachron.run_folder import RunFolder
 
 PART = 50
 PARTS = ("scores/part-00000.parquet", "scores/part-00001.parquet")

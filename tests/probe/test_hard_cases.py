@@ -4,13 +4,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anachron.errors import DataError
-from anachron.metrics import check_scores, fact_metrics
-from anachron.probe.analyses.sizes import size_to_perfection
-from anachron.probe.catalogue import make_tables
-from anachron.probe.study import make_study
+from anachron.analysis.analyses.sizes import size_to_perfection
+from anachron.analysis.catalogue import make_tables
+from anachron.analysis.metrics import check_scores, fact_metrics
+from anachron.analysis.statistics import pearson
+from anachron.analysis.study import make_study
+from anachron.core.errors import DataError
 from anachron.report.outputs import study_notes
-from anachron.statistics import pearson
 from studies import RUNS, synthetic_models, synthetic_scores
 
 RAW = tuple(run for run in RUNS if run[1:3] == ("raw", "none"))

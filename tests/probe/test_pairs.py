@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import anachron
-from anachron.errors import DataError
+from anachron.core.errors import DataError
 from anachron.lm.formats import as_triple
 from anachron.probe.pairs import read_pairs, score_pairs
 

@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from anachron.cli.main import _code
+from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset
-from anachron.errors import BackendError, ConfigError, DataError
-from anachron.io import write_table
-from anachron.jobs import Callbacks
+from anachron.data.dataset import Dataset
+from anachron.io.jobs import Callbacks
+from anachron.io.tables import write_table
 from anachron.probe.run import ProbeSettings, run_probe
 
 pytest.importorskip("ray")
 
-from anachron.crew import Crew
-from anachron.probe.replicas import Replicas
+from anachron.io.crew import Crew
+from anachron.lm.replicas import Replicas
 
 pytestmark = pytest.mark.slow
 SETTINGS = ProbeSettings(batch_tokens=256)

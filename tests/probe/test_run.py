@@ -15,17 +15,18 @@ import polars as pl
 import pytest
 import torch
 
+from anachron.core.errors import BackendError, ConfigError, DataError, ModelError
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset, load_dataset
-from anachron.errors import BackendError, ConfigError, DataError, ModelError
-from anachron.io import write_table
-from anachron.jobs import Callbacks, locked
+from anachron.data.dataset import Dataset
+from anachron.data.loaders import load_dataset
+from anachron.io.jobs import Callbacks, locked
+from anachron.io.run_folder import RunFolder
+from anachron.io.tables import write_table
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
 from anachron.probe.run import ProbeSettings, run_probe
 from anachron.probe.runs import part_name, read_runs, rename_run
-from anachron.run_folder import RunFolder
 
 PART = 50  # statements
 

@@ -3,10 +3,10 @@
 import polars as pl
 import pytest
 
-from anachron.errors import ConfigError, DataError
-from anachron.io import write_table
+from anachron.core.errors import ConfigError, DataError
+from anachron.io.run_folder import FORMAT, RunFolder
+from anachron.io.tables import write_table
 from anachron.probe.runs import distinct_names, find_runs, finished, part_name, read_runs, unique_labels
-from anachron.run_folder import FORMAT, RunFolder
 
 SETTINGS = {"label": "gpt2", "format": "raw", "prefix": "none", "dtype": "float32", "revision": None, "seed": 0}
 

@@ -8,15 +8,15 @@ import polars as pl
 import pytest
 
 import anachron
+from anachron.analysis.metrics import fact_metrics, summarise
+from anachron.core.errors import ConfigError, DataError
 from anachron.edit.base import Dense, Edit
-from anachron.errors import ConfigError, DataError
-from anachron.metrics import fact_metrics, summarise
-from anachron.pipelines.check import Check
-from anachron.pipelines.evaluation import EvaluatedUpdates
+from anachron.io.run_folder import RunFolder
+from anachron.probe.check.check import Check
 from anachron.probe.run import ProbeResult, ProbeSettings
-from anachron.report.edits import EDITS
+from anachron.report.edits.evaluated import EvaluatedUpdates
+from anachron.report.edits.tables import EDITS
 from anachron.report.outputs import Written
-from anachron.run_folder import RunFolder
 from studies import synthetic_scores
 
 

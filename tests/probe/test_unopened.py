@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from anachron.cli.main import execute
-from anachron.lm.loading import demo_folder
-from anachron.run_folder import RunFolder
+from anachron.io.run_folder import RunFolder
+from anachron.lm.tokenizers import demo_folder
 
 FACTS = """subject,relation,object,start,end
 Kazakhstan,capital,Almaty,1991-12-16,1997-12-10

@@ -12,18 +12,24 @@ from matplotlib.collections import LineCollection
 from matplotlib.text import Text
 from rich.console import Console
 
+from anachron.analysis.statistics import wilson
+from anachron.core.errors import DataError
 from anachron.core.labels import split_label
-from anachron.errors import DataError
-from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, by_way, dated_metrics
+from anachron.evaluate.measures.dated_metrics import (
+    DATED_METRICS,
+    DATED_SHARES,
+    bleedover_by_date,
+    by_way,
+    dated_metrics,
+)
 from anachron.evaluate.metrics import summarise
 from anachron.evaluate.results import DATED as COLUMNS
 from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES, method_label
-from anachron.report.dated import DATED, DATED_WAYS
-from anachron.report.edits import edits_latex, edits_markdown, edits_table, printed
-from anachron.report.evaluation import write_dated
+from anachron.report.edits.dated import DATED, DATED_WAYS
+from anachron.report.edits.evaluation import write_dated
+from anachron.report.edits.tables import edits_latex, edits_markdown, edits_table, printed
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as by_date
 from anachron.report.figures.present_and_past import present_and_past
-from anachron.statistics import wilson
 
 METHODS = ("FT", "ROME", "ROME dated")
 

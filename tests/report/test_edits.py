@@ -11,10 +11,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from rich.console import Console
 
-from anachron.errors import ConfigError, DataError
+from anachron.analysis.statistics import wilson
+from anachron.core.errors import ConfigError, DataError
 from anachron.evaluate.metrics import METRICS, bleedover_bins, summarise, update_metrics
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
-from anachron.report.edits import (
+from anachron.report.edits.tables import (
     edit_notes,
     edits_latex,
     edits_markdown,
@@ -25,7 +26,6 @@ from anachron.report.edits import (
 )
 from anachron.report.figures import write_figure
 from anachron.report.figures.bleedover import bleedover
-from anachron.statistics import wilson
 
 # WikiFactDiff, table 4: efficacy, generalization (difference, success), bleedover (random, nearest), fluency, seconds.
 PUBLISHED = {
@@ -236,7 +236,7 @@ def test_another_table_and_an_empty_one_are_refused(make):
 
 def test_the_report_of_edits_loads_neither_torch_nor_matplotlib():
     code = (
-        "import sys, anachron.report.edits, anachron.report.figures.bleedover, anachron.evaluate.metrics\n"
+        "import sys, anachron.report.edits.tables, anachron.report.figures.bleedover, anachron.evaluate.metrics\n"
         "print({'torch', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -15,11 +15,11 @@ from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.patches import StepPatch
 from matplotlib.text import Text
 
-from anachron.errors import ConfigError, DataError
-from anachron.plots.marks import short_count
-from anachron.plots.style import folded, look
-from anachron.probe.analyses.alpha import compact
-from anachron.probe.catalogue import ANALYSES, make_tables
+from anachron.analysis.analyses.alpha import compact
+from anachron.analysis.catalogue import ANALYSES, make_tables
+from anachron.analysis.plots.marks import short_count
+from anachron.analysis.plots.style import folded, look
+from anachron.core.errors import ConfigError, DataError
 from anachron.report.figures import write_figure
 from studies import synthetic_study
 
@@ -101,7 +101,7 @@ def test_every_analysis_has_a_figure_or_is_named_as_without_one():
 
 
 def test_importing_the_figures_loads_no_matplotlib():
-    code = "import sys, anachron.report.figures, anachron.probe.catalogue; print('matplotlib' in sys.modules)"
+    code = "import sys, anachron.report.figures, anachron.analysis.catalogue; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -688,7 +688,7 @@ def test_files_are_the_same_in_another_process(tmp_path, several):
     """The names in a file must not come from Python's hashes, which differ between processes."""
     several["overlap"].write_parquet(tmp_path / "overlap.parquet")
     code = (
-        "import sys, polars as pl; from pathlib import Path; from anachron.probe.analyses.overlap import draw;"
+        "import sys, polars as pl; from pathlib import Path; from anachron.analysis.analyses.overlap import draw;"
         "from anachron.report.figures import write_figure;"
         "out = Path(sys.argv[1]);"
         "write_figure(draw(pl.read_parquet(out.parent / 'overlap.parquet')), out, 'overlap')"

@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from anachron.errors import DataError
-from anachron.horizon.summary import CURVE_SCHEMA
+from anachron.core.errors import DataError
+from anachron.probe.horizon.summary import CURVE_SCHEMA
 from anachron.report.figures.horizon import horizon_figure
 
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import polars as pl
 
-from anachron.horizon.summary import KINDS_SCHEMA
+from anachron.probe.horizon.summary import KINDS_SCHEMA
 from anachron.report.horizon_page import HorizonPart, horizon_page
 
 COUNTS = {

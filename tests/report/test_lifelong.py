@@ -10,12 +10,12 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from rich.console import Console
 
-from anachron.errors import DataError
+from anachron.core.errors import DataError
 from anachron.evaluate.lifelong_metrics import STAGES, lifelong_metrics, lifelong_summary
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
-from anachron.report.edits import edits_markdown, edits_tables, printed
+from anachron.report.edits.lifelong import LIFELONG, write_lifelong
+from anachron.report.edits.tables import edits_markdown, edits_tables, printed
 from anachron.report.figures.lifelong import lifelong
-from anachron.report.lifelong import LIFELONG, write_lifelong
 
 AFTER, METHODS = (1, 10), ("FT", "ROME")
 

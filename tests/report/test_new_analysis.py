@@ -5,11 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.metrics import RUN_KEYS
-from anachron.plots import marks, style
-from anachron.plots.charts import by_run, numbers, view
-from anachron.probe import catalogue
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.analysis import catalogue
+from anachron.analysis.analyses.analysis import Analysis, Chart, Need
+from anachron.analysis.metrics import RUN_KEYS
+from anachron.analysis.plots import marks, style
+from anachron.analysis.plots.charts import by_run, numbers, view
 from anachron.report.figures import write_figures
 from anachron.report.outputs import write_tables
 from anachron.report.page.data import page_data

@@ -8,12 +8,12 @@ import subprocess
 import polars as pl
 import pytest
 
-from anachron.io import file_fingerprint, write_table
-from anachron.probe.analyses.analysis import Analysis
-from anachron.probe.catalogue import ANALYSES, make_tables
-from anachron.probe.study import make_study
+from anachron.analysis.analyses.analysis import Analysis
+from anachron.analysis.catalogue import ANALYSES, make_tables
+from anachron.analysis.study import make_study
+from anachron.io.files import file_fingerprint
+from anachron.io.tables import markdown_table, write_table
 from anachron.report.outputs import latex, markdown, study_notes, write_tables
-from anachron.text.markdown import markdown_table
 from studies import synthetic_models, synthetic_scores, synthetic_study
 
 SMALL = pl.DataFrame(

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anachron.analysis.analyses.dataset import round_years
+from anachron.analysis.analyses.sizes import round_sizes
+from anachron.analysis.catalogue import ANALYSES, make_tables
+from anachron.analysis.plots.charts import Looks
+from anachron.analysis.plots.marks import short_count
+from anachron.analysis.study import make_study
 from anachron.core.dates import Date
-from anachron.errors import ConfigError, DataError
-from anachron.plots.charts import Looks
-from anachron.plots.marks import short_count
-from anachron.probe.analyses.dataset import round_years
-from anachron.probe.analyses.sizes import round_sizes
-from anachron.probe.catalogue import ANALYSES, make_tables
-from anachron.probe.study import make_study
+from anachron.core.errors import ConfigError, DataError
 from anachron.report.outputs import Written, study_notes, write_tables
 from anachron.report.page.data import headline_sentence, page_data, title_of
 from anachron.report.page.pack import LARGEST, pack

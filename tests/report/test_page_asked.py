@@ -7,14 +7,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.ask.run import read_answers, read_asked
-from anachron.checks.facts import read_facts
+from anachron.core.errors import DataError
 from anachron.core.periods import Period
 from anachron.core.several_periods import parse_periods
-from anachron.errors import DataError
-from anachron.pipelines.studies import write_metrics, write_report
-from anachron.report.asked import answer_lines
+from anachron.probe.ask.run import read_answers, read_asked
+from anachron.probe.check.questions import read_facts
 from anachron.report.page.asked import LONGEST
+from anachron.report.studies import write_metrics, write_report
+from anachron.report.terminal.asked import answer_lines
 from asked_runs import AS_OF, ask, early, known, scores_of
 
 pytestmark = pytest.mark.full  # two runs are asked first, which takes seconds

@@ -5,9 +5,9 @@ import shutil
 import polars as pl
 import pytest
 
+from anachron.analysis.catalogue import make_tables
+from anachron.analysis.study import make_study
 from anachron.core.dates import Date
-from anachron.probe.catalogue import make_tables
-from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes
 from anachron.report.page.columns import in_words
 from anachron.report.page.data import page_data

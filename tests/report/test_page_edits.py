@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anachron
-from anachron.data.case_records import EditCase
-from anachron.data.cases import CaseSet, load_cases
-from anachron.errors import ConfigError, DataError
+from anachron.core.errors import ConfigError, DataError
+from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.pipelines.edits_report import names_of_updates
-from anachron.pipelines.studies import write_report
+from anachron.io.run_folder import RunFolder
+from anachron.report.edits.page import names_of_updates
 from anachron.report.page.edits import EDGE, WIDTH, Moved, floor_of, moves, place, said
-from anachron.run_folder import RunFolder
+from anachron.report.studies import write_report
 from edit_models import make_edit_lm, plan_fast
 
 FAST = {"FT": {"steps": 2, "layer": 2, "rate": 1e-2}, "ROME": {"steps": 2, "contexts": [], "layer": 1}}

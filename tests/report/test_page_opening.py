@@ -5,9 +5,9 @@ from statistics import NormalDist
 import polars as pl
 import pytest
 
-from anachron.plots.charts import Looks, shows
-from anachron.probe.catalogue import every_analysis, make_tables
-from anachron.probe.study import make_study
+from anachron.analysis.catalogue import every_analysis, make_tables
+from anachron.analysis.plots.charts import Looks, shows
+from anachron.analysis.study import make_study
 from anachron.report.outputs import Written, study_notes
 from anachron.report.page.columns import in_words
 from anachron.report.page.comparisons import BESIDE, summary_of_several

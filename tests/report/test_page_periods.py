@@ -6,9 +6,9 @@ from statistics import median
 import polars as pl
 import pytest
 
+from anachron.analysis.analyses.believed import BELIEVED_SCHEMA
+from anachron.analysis.plots.charts import Looks
 from anachron.core.dates import Date
-from anachron.plots.charts import Looks
-from anachron.probe.analyses.believed import BELIEVED_SCHEMA
 from anachron.report.page.findings import finding
 from anachron.report.page.periods import SHOWN, median_miss, period_views
 

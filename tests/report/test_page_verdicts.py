@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.checks.verdicts import VERDICT_SCHEMA
 from anachron.core.dates import Date
-from anachron.errors import DataError
-from anachron.io import read_table
+from anachron.core.errors import DataError
+from anachron.io.tables import read_table
+from anachron.probe.check.verdicts import VERDICT_SCHEMA
 from anachron.report.page.prompts import openings
 from anachron.report.page.verdicts import read_verdicts, verdict_columns
 from anachron.text.dates import WORDINGS, date_in_words

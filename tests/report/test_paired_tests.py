@@ -7,7 +7,7 @@ import polars as pl
 from rich.console import Console
 
 from anachron.evaluate.paired_tests import TESTS
-from anachron.report.paired_tests import paired_tests_table, printed_tests, write_tests
+from anachron.report.edits.paired_tests import paired_tests_table, printed_tests, write_tests
 
 ROWS = [
     ("independent", "ReplaceObject", "FT", "plain", "efficacy_success", 1200, 0.25, 0.995, 0.745, 0.72, 0.77, 1e-9,

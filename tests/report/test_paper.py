@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import ConfigError
+from anachron.analysis.analyses.analysis import Analysis, InPaper
+from anachron.analysis.catalogue import every_analysis, make_tables
+from anachron.core.errors import ConfigError
 from anachron.evaluate.paired_tests import TESTS
-from anachron.probe.analyses.analysis import Analysis, InPaper
-from anachron.probe.catalogue import every_analysis, make_tables
-from anachron.report.atoke import ATOKE
-from anachron.report.dated import DATED, DATED_WAYS
-from anachron.report.edits import EDITS
-from anachron.report.lifelong import LIFELONG
+from anachron.report.edits.atoke import ATOKE
+from anachron.report.edits.dated import DATED, DATED_WAYS
+from anachron.report.edits.lifelong import LIFELONG
+from anachron.report.edits.tables import EDITS
 from anachron.report.paper import PREAMBLE, Numbers, PaperTable, best_rows, paper_latex, paper_markdown, same_count
 from anachron.report.paper_tables import (
     analysis_paper,

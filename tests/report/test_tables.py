@@ -5,8 +5,8 @@ from io import StringIO
 import polars as pl
 from rich.console import Console
 
-from anachron.report.listings import dataset_table
-from anachron.report.tables import audit_table, interval, percent, summary_table
+from anachron.report.terminal.listings import dataset_table
+from anachron.report.terminal.tables import audit_table, interval, percent, summary_table
 
 
 def shown(table):

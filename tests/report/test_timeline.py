@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
-from anachron.plots.words import year_name
-from anachron.probe.analyses.timelines import worst_errors
-from anachron.report.timeline import BARS, columns_of, short_timeline, timeline
+from anachron.analysis.analyses.timelines import worst_errors
+from anachron.analysis.plots.words import year_name
+from anachron.probe.check.timeline import BARS, columns_of, short_timeline, timeline
 
 RUN = {"model": "m", "format": "raw", "prefix": "none"}
 LABELS = {

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 from anachron.text.articles import in_sentence
 from anachron.text.kinds import KINDS, kind_of, subject_kind
 from anachron.text.questions import relation_templates

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import DataError
+from anachron.core.errors import DataError
 from anachron.text.cloze import Cloze, bundled_cloze, cloze_fault, cloze_prompt_text, fill_cloze, read_cloze
 from anachron.text.cloze_llm import template_of
 from anachron.text.questions import relation_templates

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import DataError
+from anachron.core.errors import DataError
 from anachron.text.cloze import bundled_cloze, cloze_fault, fill_cloze
 from anachron.text.cloze_llm import (
     INSTRUCTIONS,

@@ -3,7 +3,7 @@
 import pytest
 
 from anachron.core.dates import Date
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 from anachron.text.dates import WORDINGS, date_in_words
 
 MONTHS = [

@@ -9,7 +9,7 @@ import pytest
 from babel.dates import format_date, format_skeleton
 
 from anachron.core.dates import Date
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 from anachron.text.cloze import cloze_fault
 from anachron.text.dates import date_in_words
 from anachron.text.kinds import subject_kind

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
-from anachron.errors import ConfigError, DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.text.dates import WORDINGS, date_in_words
 from anachron.text.literals import _PLURALS, _SYMBOLS, literal_in_words, literal_type
 from anachron.wikidata.reading.times import GREGORIAN, first_year, read_time

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from anachron.errors import BackendError, ConfigError, DataError
-from anachron.jobs import Callbacks
-from anachron.servers import key_for, open_to_all, public_url, retry_after, server_identity, shown
-from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
-from anachron.text.llm import ask_all
-from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
+from anachron.core.errors import BackendError, ConfigError, DataError
+from anachron.io.answers import Answer, AnswerCache, default_cache, prompt_key
+from anachron.io.jobs import Callbacks
+from anachron.io.llm import ask_all
+from anachron.io.llm_settings import LlmSettings, NoAnswer, Usage
+from anachron.io.servers import key_for, open_to_all, public_url, retry_after, server_identity, shown
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
@@ -203,7 +203,7 @@ def test_what_passes_is_tried_again(tmp_path: Path, failures: list[str]):
 
 def test_retry_after_is_honoured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     waited: list[float] = []
-    from anachron.text.llm_requests import Asker
+    from anachron.io.llm_requests import Asker
 
     times = iter([error(429, headers={"retry-after": "7"}), error(500), chat("done")])
     with serving(lambda request, number: next(times)) as server:

@@ -10,16 +10,24 @@ from pathlib import Path
 import pytest
 
 from anachron.cli.main import _code
-from anachron.errors import BackendError, ConfigError
-from anachron.jobs import Callbacks
-from anachron.lm.connection import Connection
-from anachron.lm.connection import Server as ScoringServer
-from anachron.pipelines.scorers import Backend
-from anachron.servers import check_address, check_variable, is_this_machine, key_for, public_url, secrets_of, shown
-from anachron.text.answers import Answer, AnswerCache
-from anachron.text.json_answers import object_in
-from anachron.text.llm import ask_all
-from anachron.text.llm_settings import Learned, LlmSettings, NoAnswer
+from anachron.core.errors import BackendError, ConfigError
+from anachron.io.answers import Answer, AnswerCache
+from anachron.io.jobs import Callbacks
+from anachron.io.json_answers import object_in
+from anachron.io.llm import ask_all
+from anachron.io.llm_settings import Learned, LlmSettings, NoAnswer
+from anachron.io.servers import (
+    check_address,
+    check_variable,
+    is_this_machine,
+    key_for,
+    public_url,
+    secrets_of,
+    shown,
+)
+from anachron.lm.server.connection import Connection
+from anachron.lm.server.connection import Server as ScoringServer
+from anachron.probe.backends import Backend
 from llm_server import Reply, chat, error, serving
 
 pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from anachron.errors import DataError
+from anachron.core.errors import DataError
 from anachron.text.questions import check_question, draw_question, fill_question, relation_templates
 
 FOUR = ("a", "b", "c", "d")

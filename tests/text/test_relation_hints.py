@@ -2,12 +2,12 @@
 
 import pytest
 
-from anachron.checks.questions import present_questions
 from anachron.core.dates import Date
-from anachron.facts.rows import given_facts
+from anachron.data.own.questions import RELATED, question_of
+from anachron.data.own.rows import given_facts
+from anachron.probe.check.questions import present_questions
 from anachron.text.languages import SHORT_NAMES
 from anachron.text.offices import role_questions
-from anachron.text.own_questions import RELATED, question_of
 from anachron.text.questions import relation_templates
 
 

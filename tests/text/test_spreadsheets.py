@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from anachron.core.dates import Date
-from anachron.errors import DataError
-from anachron.text.question_tables import draw_sample, read_judged
-from anachron.text.spreadsheets import harmless
+from anachron.core.errors import DataError
+from anachron.data.question_tables import draw_sample, read_judged
+from anachron.io.tables import harmless
 
 RUN = [
     "=",

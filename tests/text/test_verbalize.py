@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
+from anachron.core.errors import DataError
 from anachron.core.periods import Period
-from anachron.errors import DataError
-from anachron.text.question_tables import (
+from anachron.data.question_tables import (
     count_reasons,
     draw_sample,
     facts_table,
@@ -24,13 +24,10 @@ from anachron.text.question_tables import (
     read_judged,
 )
 from anachron.text.questions import check_question, draw_question, fill_question, relation_templates
+from anachron.text.templates import FactToWord, Failed, Verbalised, by_templates
 from anachron.text.verbalize import (
     INSTRUCTIONS,
-    FactToWord,
-    Failed,
-    Verbalised,
     by_answer,
-    by_templates,
     example_for,
     fact_prompt,
     fact_to_word,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from anachron.data.mini_updates import mini_updates
+from anachron.data.bundled.mini_updates import mini_updates
 from anachron.text.cloze import bundled_cloze
 from anachron.text.questions import relation_templates
 

@@ -17,10 +17,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anachron.ask.chat import ChatAnswerer
-from anachron.ask.run import read_answers
-from anachron.checks.facts import read_facts
-from anachron.data.cases import load_cases
+from anachron.core.errors import AnachronError
+from anachron.data.question_files import verbalise
+from anachron.data.updates.cases import load_cases
 from anachron.edit.corpus import open_corpus
 from anachron.edit.covariance.collect import collect
 from anachron.edit.methods.mend import MendSettings
@@ -28,22 +27,23 @@ from anachron.edit.plan import plan
 from anachron.edit.requests import EditRequest
 from anachron.edit.training.mend import train_mend
 from anachron.edit.training.mend_examples import MendExample
-from anachron.errors import AnachronError
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.io.llm_settings import LlmSettings
 from anachron.lm.loading import load_model
 from anachron.lm.sites import find_sites
-from anachron.pipelines.asked_runs import read_source
-from anachron.pipelines.asking import AskSettings, check_by_answers
-from anachron.pipelines.check import check_facts
-from anachron.pipelines.edits_report import read_evaluation
-from anachron.pipelines.horizon import find_horizon, find_horizon_by_answers, read_horizon, read_horizon_changes
-from anachron.pipelines.judging import judge_run
-from anachron.pipelines.studies import verdicts_of
-from anachron.pipelines.tracking import log_to
+from anachron.probe.ask.chat import ChatAnswerer
+from anachron.probe.ask.probing import AskSettings, check_by_answers
+from anachron.probe.ask.run import read_answers
+from anachron.probe.ask.runs import read_source
+from anachron.probe.check.check import check_facts
+from anachron.probe.check.questions import read_facts
+from anachron.probe.horizon.find import find_horizon, find_horizon_by_answers, read_horizon, read_horizon_changes
 from anachron.probe.runs import find_sources, read_runs
-from anachron.text.llm_settings import LlmSettings
-from anachron.text.question_files import verbalise
+from anachron.report.edits.page import read_evaluation
+from anachron.report.judging import judge_run
+from anachron.report.studies import verdicts_of
+from anachron.report.tracking import log_to
 from asked_runs import AS_OF, FACTS, known
 from llm_server import Reply, Server, chat, good_answer, prompt_of, serving
 from tiny import make_lm

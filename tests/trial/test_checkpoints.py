@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from anachron.errors import ModelError
+from anachron.core.errors import ModelError
 from anachron.lm.loading import load_model
 from checkpoints import Tensors, checkpoint, configure, rewrite
 from tiny import make_lm

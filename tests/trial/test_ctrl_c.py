@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset
-from anachron.io import file_fingerprint
+from anachron.data.dataset import Dataset
+from anachron.io.files import file_fingerprint
 
 LINE = b"interrupted; finished work is kept, and the same command resumes from there\n"
 TRIED = 15

@@ -9,18 +9,18 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anachron.data.cases import load_cases
-from anachron.data.loaders import Dataset
+from anachron.core.errors import AnachronError
+from anachron.data.dataset import Dataset
+from anachron.data.updates.cases import load_cases
 from anachron.edit.plan import plan
-from anachron.errors import AnachronError
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.io.run_folder import RunFolder
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
 from anachron.probe.run import run_probe
 from anachron.probe.runs import read_runs
-from anachron.run_folder import RunFolder
 
 pytestmark = pytest.mark.trial
 FLIPS, CUTS = 200, 30  # over the three folders

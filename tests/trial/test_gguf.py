@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anachron.errors import AnachronError
-from anachron.lm.llamacpp import LlamaModel
+from anachron.core.errors import AnachronError
+from anachron.lm.gguf.llamacpp import LlamaModel
 from anachron.lm.loading import load_model
 from gguf_headers import KINDS, broken_headers, with_values
 from gguf_models import make_gguf_lm, write_gguf

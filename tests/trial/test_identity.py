@@ -12,8 +12,9 @@ import transformers
 
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.generation import greedy_continuations
-from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from anachron.lm.tokenizers import load_tokenizer
 from config_changes import ADDED, FAMILIES, NOISE, SENSELESS, changes, loaded, make_checkpoint, scores, write
 from tiny import make_lm, make_tokenizer, save
 

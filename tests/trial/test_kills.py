@@ -14,15 +14,16 @@ import polars as pl
 import pytest
 import torch
 
-from anachron import io
-from anachron.data.cases import CaseSet, load_cases
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset, load_dataset
+from anachron.data.dataset import Dataset
+from anachron.data.loaders import load_dataset
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.covariance.collect import collect
 from anachron.edit.plan import plan
 from anachron.evaluate import joint_edits
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.io import files as io
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module

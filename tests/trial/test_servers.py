@@ -11,11 +11,13 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from anachron.data.loaders import Dataset, load_dataset
-from anachron.errors import BackendError
-from anachron.lm.connection import Server
-from anachron.lm.loading import load_model, load_tokenizer
-from anachron.lm.served import ServedModel
+from anachron.core.errors import BackendError
+from anachron.data.dataset import Dataset
+from anachron.data.loaders import load_dataset
+from anachron.lm.loading import load_model
+from anachron.lm.server.connection import Server
+from anachron.lm.server.served import ServedModel
+from anachron.lm.tokenizers import load_tokenizer
 from anachron.probe.run import ProbeSettings, run_probe
 from broken_completions import BROKEN
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from anachron.errors import DataError
-from anachron.facts.own import read_given_facts
+from anachron.core.errors import DataError
+from anachron.data.own.files import read_given_facts
 
 pytestmark = pytest.mark.trial
 HEADER = ["subject", "relation", "object", "start", "end", "aliases", "note"]

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from anachron.cluster import _no_cluster, check_shared, error_of, map_in_order, worker_count
-from anachron.crew import Crew
-from anachron.errors import BackendError, ConfigError, DataError
-from anachron.stores import place
+from anachron.core.errors import BackendError, ConfigError, DataError
+from anachron.io.cluster import _no_cluster, check_shared, error_of, map_in_order, worker_count
+from anachron.io.crew import Crew
+from anachron.io.stores import place
 
 
 def double(number: int) -> int:
@@ -82,7 +82,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 ORPHANS = """
 import os, sys, time
 sys.path.insert(0, {folder!r})
-from anachron.cluster import map_in_order
+from anachron.io.cluster import map_in_order
 from test_cluster import pid_and_wait
 if __name__ == "__main__":
     for pid in map_in_order(pid_and_wait, range(4), 2):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from anachron.errors import BackendError, ConfigError, DataError
-from anachron.servers import retry_after
+from anachron.core.errors import BackendError, ConfigError, DataError
+from anachron.io.servers import retry_after
 from anachron.wikidata.fetching import download
 from anachron.wikidata.fetching.sources import Source
 from anachron.wikidata.fetching.web import Manners, client

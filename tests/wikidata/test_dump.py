@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.errors import BackendError, ConfigError, DataError
+from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.reading.bzip2 import BLOCK, END, Bzip2File, check_chains
 from anachron.wikidata.reading.dump import Dump, open_dump, read_range, read_stream
 from wikidata.dumps import compress, dump_bytes, item

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from anachron.errors import ConfigError, DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.selection.explain import Explanation, explain_entity
 from anachron.wikidata.selection.facts import build_facts, selection_of

@@ -8,17 +8,17 @@ import pytest
 
 pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
-from anachron import store_requests, stores
-from anachron.cluster import Spread
-from anachron.errors import ConfigError
-from anachron.jobs import locked
-from anachron.stores import StorePath, place, remove_tree
+from anachron.core.errors import ConfigError
+from anachron.io import store_requests, stores
+from anachron.io.cluster import Spread
+from anachron.io.jobs import locked
+from anachron.io.stores import StorePath, place, remove_tree
 from anachron.wikidata.reading.ingest import ingest
 from gcs_server import Server, serving
-from updates.world import write_world
 from wikidata.dumps import write_dump
 from wikidata.test_ingest import SETTINGS, some_entities
 from wikidata.test_stores import content, nothing_is_left, same_facts_and_updates
+from wikidata.updates.world import write_world
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import BackendError, DataError
+from anachron.core.errors import BackendError, DataError
 from anachron.wikidata.reading import handing
 from anachron.wikidata.reading import ingest as module
 from anachron.wikidata.reading.dump import open_dump, read_stream

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from anachron.cli.entry import run
-from anachron.errors import ConfigError, DataError
-from anachron.jobs import Callbacks
+from anachron.core.errors import ConfigError, DataError
+from anachron.io.jobs import Callbacks
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings, read_entity_list
 from anachron.wikidata.reading.snapshot import TABLES, bucket_of, open_snapshot, part_name, schemas

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import BackendError, ConfigError, DataError
+from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.reading import merge, tables
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.merge import runs_of

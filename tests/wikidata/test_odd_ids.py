@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from anachron.updates.build import Settings, build_updates
-from anachron.updates.explain import explain_changes
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.selection.explain import explain_entity
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.select import select_facts
-from updates.world import NEW, NEW_DATE, OLD, OLD_DATE, PROPERTIES, VIEWS, entities, fact
+from anachron.wikidata.updates.build import Settings, build_updates
+from anachron.wikidata.updates.explain import explain_changes
 from wikidata.dumps import NOVALUE, entity, item, statement, time, write_dump
 from wikidata.made import write_snapshot
+from wikidata.updates.world import NEW, NEW_DATE, OLD, OLD_DATE, PROPERTIES, VIEWS, entities, fact
 
 ODD = "Q9223372036854775808"  # one more than 64 bits with a sign hold
 

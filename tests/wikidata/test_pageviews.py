@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.errors import ConfigError, DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.wikidata.reading import streams
 from anachron.wikidata.views import pageviews, popularity
 from anachron.wikidata.views.pageviews import (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 from anachron.wikidata.reading.parse import CREATED, BadEntity, Parser
 from anachron.wikidata.reading.snapshot import schemas
 from anachron.wikidata.reading.times import read_time

@@ -19,7 +19,7 @@ pytest.importorskip("ray", reason="a cluster needs the extra ray")
 pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
 from anachron.cli.entry import run
-from anachron.stores import StorePath
+from anachron.io.stores import StorePath
 from ray_cluster import HERE, NO_TOKEN, TwoNodes, environment, two_nodes
 from store_server import Server, serving
 from wikidata.dumps import entity, item, property_, statement, time, write_dump

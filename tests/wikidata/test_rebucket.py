@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from anachron.cli.entry import run
-from anachron.errors import ConfigError, DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.wikidata.reading import merge
 from anachron.wikidata.reading import settings as chosen
 from anachron.wikidata.reading.dump import Dump

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import fact_id
 from anachron.data.facts import FACTS_SCHEMA
-from anachron.errors import ConfigError, DataError
 from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.lookups import property_classes

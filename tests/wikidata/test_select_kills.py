@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from anachron.stores import Place
+from anachron.io.stores import Place
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
 from store_server import serving
-from updates.world import write_world
+from wikidata.updates.world import write_world
 
 pytestmark = pytest.mark.full
 SETTINGS = replace(Selection(), popularity=False, top_per_relation=None, ended_before=3000)
 SLOW = """
 import sys, time
 from dataclasses import replace
-from anachron.stores import place
+from anachron.io.stores import place
 from anachron.wikidata.selection import select
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.errors import BackendError, ConfigError
+from anachron.core.errors import BackendError, ConfigError
 from anachron.wikidata.fetching.sources import Servers, find_dump, find_pageviews, parse_day, read_checksums
 from anachron.wikidata.fetching.web import Manners, client
 from wikidata.flaky import Answer, Flaky

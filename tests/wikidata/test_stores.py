@@ -15,25 +15,25 @@ import pytest
 
 pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
-from anachron import leases
 from anachron.cli.entry import run
-from anachron.cluster import Spread
-from anachron.errors import ConfigError, DataError
-from anachron.io import read_parquet, scan_parquet, write_table
-from anachron.jobs import begin, begun, discard, locked, parts_folder
-from anachron.store_requests import VARIABLE, StoreError
-from anachron.stores import Blocks, StorePath, parts_of, place, remove_tree
-from anachron.updates.build import Settings, build_updates, companions
+from anachron.core.errors import ConfigError, DataError
+from anachron.io import leases
+from anachron.io.cluster import Spread
+from anachron.io.jobs import begin, begun, discard, locked, parts_folder
+from anachron.io.store_requests import VARIABLE, StoreError
+from anachron.io.stores import Blocks, StorePath, parts_of, place, remove_tree
+from anachron.io.tables import read_parquet, scan_parquet, write_table
 from anachron.wikidata.reading.dump import open_dump
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.rebucket import rebucket
 from anachron.wikidata.reading.snapshot import check_table, readable
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
+from anachron.wikidata.updates.build import Settings, build_updates, companions
 from store_server import KEY, SECRET, Faults, Server, proxy, serving
-from updates.world import write_world
 from wikidata.dumps import write_dump
 from wikidata.test_ingest import SETTINGS, some_entities
+from wikidata.updates.world import write_world
 
 
 @pytest.fixture(scope="module")
@@ -364,11 +364,11 @@ def test_snapshots_are_the_same_whether_a_listing_shows_their_files_or_not(store
     build_updates(*world, tmp_path / "u.parquet", settings)
     served.faults.late = NEVER
     with monkeypatch.context() as patch:
-        patch.setattr("anachron.updates.build.updates_table", stop)
+        patch.setattr("anachron.wikidata.updates.build.updates_table", stop)
         with pytest.raises(KeyboardInterrupt):
             build_updates(*sides, store / "u.parquet", settings)
     served.faults.late = 0.0
-    monkeypatch.setattr("anachron.updates.neighbours._search", stop)  # done: not looked for again
+    monkeypatch.setattr("anachron.wikidata.updates.neighbours._search", stop)  # done: not looked for again
     build_updates(*sides, store / "u.parquet", settings)
     assert (store / "u.parquet").read_bytes() == (tmp_path / "u.parquet").read_bytes()
     nothing_is_left(store)

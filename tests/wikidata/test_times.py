@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
-from anachron.wikidata.reading.times import (
-    GREGORIAN,
-    JULIAN,
-    TimeValue,
-    read_time,
-)
+from anachron.wikidata.reading.times import GREGORIAN, JULIAN, TimeValue, read_time
 
 FIRST_DAY = 1721425.5  # Julian day of 1 January of year 1, Gregorian
 

@@ -11,16 +11,15 @@ from anachron.cli.options import PriceIn, PriceOut
 from anachron.cli.output import on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
-    from anachron.ask.asking import Answerer, AskSettings
-    from anachron.ask.budget import Cost, Prices
-    from anachron.checks.facts import CheckedFacts
-    from anachron.checks.gate import Gate
-    from anachron.cli.options import ModelOptions
-    from anachron.cli.probe import ScorerOptions
-    from anachron.data.loaders import Dataset
-    from anachron.horizon.changes import Change
-    from anachron.pipelines.asking import AskedCheck
-    from anachron.pipelines.horizon import FoundHorizon
+    from anachron.cli.options import ModelOptions, ScorerOptions
+    from anachron.data.dataset import Dataset
+    from anachron.probe.ask.asking import Answerer, AskSettings
+    from anachron.probe.ask.budget import Cost, Prices
+    from anachron.probe.ask.probing import AskedCheck
+    from anachron.probe.check.gate import Gate
+    from anachron.probe.check.questions import CheckedFacts
+    from anachron.probe.horizon.changes import Change
+    from anachron.probe.horizon.find import FoundHorizon
 
 ANSWERING = ("chat", "generate")
 CONCURRENCY = 8
@@ -64,10 +63,10 @@ class AnswerOptions:
 
         of_scores: groups of options that are for scores alone. Raises `ConfigError` for options of the other kind.
         """
-        from anachron.ask.asking import AskSettings
-        from anachron.ask.budget import parse_budget
-        from anachron.errors import ConfigError
-        from anachron.pipelines.scorers import BACKENDS
+        from anachron.core.errors import ConfigError
+        from anachron.probe.ask.asking import AskSettings
+        from anachron.probe.ask.budget import parse_budget
+        from anachron.probe.backends import BACKENDS
 
         if backend not in (*BACKENDS, *ANSWERING):
             raise ConfigError(f"backend {backend!r}: choose one of {', '.join((*BACKENDS, *ANSWERING))}")
@@ -89,8 +88,8 @@ class AnswerOptions:
         return {}
 
     def _prices(self) -> "Prices | None":
-        from anachron.ask.budget import Prices
-        from anachron.errors import ConfigError
+        from anachron.core.errors import ConfigError
+        from anachron.probe.ask.budget import Prices
 
         if (self.price_in is None) != (self.price_out is None):
             raise ConfigError("give both --price-in and --price-out, or neither")
@@ -100,21 +99,21 @@ class AnswerOptions:
         self, model: str, out: Path, scorer: "ScorerOptions", loading: "ModelOptions", label: str | None
     ) -> "Answerer":
         """Who answers. Raises `ConfigError` for options that do not go with the backend."""
-        from anachron.ask.run import ANSWERS
-        from anachron.errors import ConfigError
+        from anachron.core.errors import ConfigError
+        from anachron.probe.ask.run import ANSWERS
 
         folder = self.answers or out / ANSWERS
         if scorer.backend == "generate":
-            from anachron.ask.generate import MOST_TOKENS, LocalAnswerer
-            from anachron.pipelines.scorers import read_template
+            from anachron.probe.ask.generate import MOST_TOKENS, LocalAnswerer
+            from anachron.probe.backends import read_template
 
             for name in ("base_url", "api_key_env", "concurrency", "same_as", "edit"):
                 if getattr(scorer, name) is not None:
                     raise ConfigError(f"--{name.replace('_', '-')} is not for --backend generate; leave it out")
             lm = loading.load(model, read_template(scorer.chat_template))
             return LocalAnswerer(lm, folder, label or Path(model).resolve().name, self.max_tokens or MOST_TOKENS)
-        from anachron.ask.chat import ChatAnswerer
-        from anachron.text.llm_settings import LlmSettings
+        from anachron.io.llm_settings import LlmSettings
+        from anachron.probe.ask.chat import ChatAnswerer
 
         refuse_unused("--backend chat", loading)
         for name in ("chat_template", "edit"):
@@ -163,7 +162,7 @@ class AskOptions(AnswerOptions):
 
 def refuse_unused(where: str, *groups: Any) -> None:
     """Raise `ConfigError` for an option of a group that is not at its default. where: what it is not for."""
-    from anachron.errors import ConfigError
+    from anachron.core.errors import ConfigError
 
     for group in groups:
         for field in fields(group):
@@ -176,7 +175,7 @@ def check_asked(
     scorer: "ScorerOptions", loading: "ModelOptions", gate: "Gate", **named: Any,
 ) -> "AskedCheck | None":  # fmt: skip
     """Say what asking will cost, and check by answers; None where only the cost was asked for."""
-    from anachron.pipelines.asking import check_by_answers, check_ways, estimate_check
+    from anachron.probe.ask.probing import check_by_answers, check_ways, estimate_check
 
     label = named.pop("label")
     check_ways(settings, gate, named["baseline"])  # before the cost is said
@@ -193,8 +192,8 @@ def probe_asked(
     loading: "ModelOptions", label: str | None, language: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Say what asking will cost, ask unless only that was asked for, and print what was found."""
-    from anachron.pipelines.asking import estimate_probe, probe_by_answers
-    from anachron.report.asked import asked_lines
+    from anachron.probe.ask.probing import estimate_probe, probe_by_answers
+    from anachron.report.terminal.asked import asked_lines
 
     say_cost(data.facts, estimate_probe(data, settings, language), settings, asking, scorer)
     if asking.dry_run:
@@ -216,7 +215,7 @@ def horizon_asked(
     scorer: "ScorerOptions", loading: "ModelOptions", label: str | None, **limits: Any,
 ) -> "FoundHorizon":  # fmt: skip
     """Ask about changes. limits: ``claim``, ``released`` and ``min_judged``."""
-    from anachron.pipelines.horizon import ASKED, find_horizon_by_answers
+    from anachron.probe.horizon.find import ASKED, find_horizon_by_answers
 
     answerer = asking.answerer(model, out / ASKED, scorer, loading, label)
     with on_screen().bar(model) as told:
@@ -229,7 +228,7 @@ def say_cost(
 ) -> None:  # fmt: skip
     """What asking about so many facts (or what the noun names) will cost at least and at most: the result of
     ``--dry-run``, else said on the way."""
-    from anachron.pipelines.asking import cost_lines
+    from anachron.probe.ask.probing import cost_lines
 
     concurrency = (scorer.concurrency or CONCURRENCY) if scorer.backend == "chat" else 1
     alone = settings.budget is not None and settings.budget.unit != "calls" and asking.max_tokens is None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anachron.cli.facts import tell_left_out, tell_notes
+from anachron.analysis.plots.words import counted
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AsOf,
@@ -19,10 +19,9 @@ from anachron.cli.options import (
     SpreadOptions,
     split_commas,
 )
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import print_json, progress_bar, say, stdout, tell_left_out, tell_notes, warn
 from anachron.cli.outputs import FILE, STATEMENTS
-from anachron.plots.words import counted
-from anachron.stores import Place, place
+from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:
     from anachron.data.build_statements import BuiltDataset
@@ -136,7 +135,7 @@ def facts(
 
 
 def print_facts(selected: "Selected", out: Place) -> None:
-    from anachron.report.tables import selection_table
+    from anachron.report.terminal.tables import selection_table
 
     stdout().print(selection_table(selected.steps))
     if selected.cut.threshold is not None:
@@ -205,7 +204,7 @@ def statements(
 
 def print_statements(built: "BuiltDataset", out: Place) -> None:
     from anachron.data.card import statistics
-    from anachron.report.tables import statistics_table
+    from anachron.report.terminal.tables import statistics_table
 
     numbers = statistics(built.table)
     stdout().print(statistics_table(numbers))

@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anachron.cli.asking import AskOptions, check_asked
-from anachron.cli.facts import tell_facts
 from anachron.cli.groups import grouped
-from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelOptions
-from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.options import (
+    AsOf,
+    FactLimit,
+    JsonFlag,
+    Language,
+    ModelArgument,
+    ModelOptions,
+    ReplicaOptions,
+    ScorerOptions,
+    TextOptions,
+)
+from anachron.cli.output import on_screen, print_json, say, stdout, tell_facts
 from anachron.cli.outputs import FILE, FOLDER
-from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
-    from anachron.checks.gate import Gate
-    from anachron.pipelines.check import Check
+    from anachron.probe.check.check import Check
+    from anachron.probe.check.gate import Gate
 
 NOT_MET, NOT_JUDGED, REPORT = 1, 2, "report"
 
@@ -47,8 +55,8 @@ class GateOptions:
 
     def demands(self, out: Path) -> "Gate":
         """The gate of a check into a folder. Raises `ConfigError` for impossible demands."""
-        from anachron.checks.gate import Gate
-        from anachron.errors import ConfigError
+        from anachron.core.errors import ConfigError
+        from anachron.probe.check.gate import Gate
 
         if self.baseline is not None and self.baseline.resolve() == out.resolve():
             raise ConfigError(f"--baseline {self.baseline} is the --out of this check; give that of an earlier one")
@@ -104,7 +112,7 @@ def check(
 
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """
-    from anachron.checks.facts import read_facts
+    from anachron.probe.check.questions import read_facts
     from anachron.probe.runs import recorded_as_of
 
     demands = gate.demands(out)
@@ -119,7 +127,7 @@ def check(
             language=language,
         )  # fmt: skip
     else:
-        from anachron.pipelines.check import check_facts
+        from anachron.probe.check.check import check_facts
         from anachron.probe.run import ProbeSettings  # it loads torch, which takes longer than reading facts
 
         settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
@@ -131,8 +139,8 @@ def check(
 
 def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> None:
     """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command."""
-    from anachron.pipelines.check import write_junit
-    from anachron.pipelines.studies import write_report
+    from anachron.probe.check.check import write_junit
+    from anachron.report.studies import write_report
 
     if junit is not None:
         write_junit(found, junit)
@@ -150,8 +158,8 @@ def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> N
 
 
 def _print(found: "Check") -> None:
-    from anachron.report.asked import asked_lines
-    from anachron.report.verdicts import LEGEND, summary_lines, verdict_lines
+    from anachron.report.terminal.asked import asked_lines
+    from anachron.report.terminal.verdicts import LEGEND, summary_lines, verdict_lines
 
     screen = stdout()
     for fact in verdict_lines(found.verdicts, screen.width):

@@ -11,7 +11,7 @@ from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, layer_nu
 from anachron.cli.output import on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
-    from anachron.pipelines.covariance import PreparedCovariance
+    from anachron.edit.covariance.prepare import PreparedCovariance
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +79,7 @@ def covariance(
     """
     from anachron.edit.corpus import open_corpus
     from anachron.edit.covariance.collect import cache_folder, check_settings
-    from anachron.pipelines.covariance import check_choice, prepare_covariance
+    from anachron.edit.covariance.prepare import check_choice, prepare_covariance
 
     chosen_factors = _factors(factors)  # what is wrong is said before anything is loaded
     numbers = None if layers is None else layer_numbers(layers)
@@ -109,8 +109,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 
 def _factors(text: str) -> tuple[str, ...]:
-    from anachron.errors import ConfigError
-    from anachron.pipelines.covariance import FACTORS
+    from anachron.core.errors import ConfigError
+    from anachron.edit.covariance.prepare import FACTORS
 
     factors = {"both": FACTORS, "none": ()}.get(text, (text,))
     if not set(factors) <= set(FACTORS):

@@ -71,8 +71,8 @@ def datasets(
     """
     from dataclasses import asdict
 
-    from anachron.data.listings import CHANGES, DATASETS, UPDATES
-    from anachron.errors import ConfigError
+    from anachron.core.errors import ConfigError
+    from anachron.data.bundled.listings import CHANGES, DATASETS, UPDATES
 
     if (name is None) != (out is None):
         raise ConfigError("give both a data set and --out FILE to write it, or neither to list the bundled ones")
@@ -81,7 +81,7 @@ def datasets(
         if json_:
             print_json([*listings, *updates, *changes])
         else:
-            from anachron.report.listings import change_sets_table, dataset_table, update_sets_table
+            from anachron.report.terminal.listings import change_sets_table, dataset_table, update_sets_table
 
             stdout().print(dataset_table(listings), update_sets_table(updates), change_sets_table(changes))
         return
@@ -115,9 +115,9 @@ def audit(
     data = selected.load(dataset)
     style = Format(format, prefix_text(prefix)[1])  # type: ignore[arg-type]
 
-    from anachron.lm.loading import load_tokenizer  # these load torch, which takes longer than reading facts
+    from anachron.lm.tokenizers import load_tokenizer  # these load torch, which takes longer than reading facts
     from anachron.probe.audit import audit as look
-    from anachron.report.tables import audit_table
+    from anachron.report.terminal.tables import audit_table
 
     loaded = load_tokenizer(tokenizer, revision=revision, trust_remote_code=trust_remote_code)
     audited = look(data.table, loaded, style=style, boundaries=data.boundaries, context_length=context_length)

@@ -30,12 +30,12 @@ def demo(
     """
     import polars as pl
 
-    from anachron.lm.loading import DEMO
-    from anachron.pipelines.demo import run_demo
-    from anachron.report.edits import edits_tables
-    from anachron.report.tables import summary_table
-    from anachron.report.timeline import timeline
-    from anachron.report.verdicts import LEGEND, summary_lines, verdict_lines
+    from anachron.lm.tokenizers import DEMO
+    from anachron.probe.check.timeline import timeline
+    from anachron.report.demo import run_demo
+    from anachron.report.edits.tables import edits_tables
+    from anachron.report.terminal.tables import summary_table
+    from anachron.report.terminal.verdicts import LEGEND, summary_lines, verdict_lines
 
     made = run_demo(out, full=full, callbacks=on_screen())
     if json_:

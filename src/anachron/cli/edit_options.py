@@ -12,7 +12,7 @@ from anachron.cli.options import FormatOption, ModelOptions, TemplateOption
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anachron.pipelines.editing import MethodChoice
+    from anachron.evaluate.editing import MethodChoice
 
 Updates = Annotated[
     str,
@@ -56,7 +56,7 @@ class MethodOptions:
     ] = None
 
     def choose(self, methods: "Sequence[str]") -> "MethodChoice":
-        from anachron.pipelines.editing import choose_methods
+        from anachron.evaluate.editing import choose_methods
 
         return choose_methods(
             methods, changes=_changes(self.set_), sites=_site_names(self.site), corpus=self.corpus,
@@ -74,10 +74,10 @@ class StyleOptions:
 
     def load(self, name: str, loading: ModelOptions) -> Any:
         """The model, asked in this format. Raises `ConfigError` for options that do not go together."""
-        from anachron.errors import ConfigError
-        from anachron.lm.chat import update_style
+        from anachron.core.errors import ConfigError
         from anachron.lm.formats import Format
-        from anachron.pipelines.scorers import read_template
+        from anachron.lm.generation import update_style
+        from anachron.probe.backends import read_template
 
         Format(self.format)  # type: ignore[arg-type]  # refused before the model is loaded
         if self.chat_template is not None and self.format != "chat":
@@ -89,7 +89,7 @@ class StyleOptions:
 
 def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:
     """``METHOD.NAME=VALUE`` as method -> name -> value; a value that is no JSON is a text."""
-    from anachron.errors import ConfigError
+    from anachron.core.errors import ConfigError
 
     changes: dict[str, dict[str, Any]] = {}
     for text in given or []:
@@ -105,7 +105,7 @@ def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:
 
 
 def _site_names(given: list[str] | None) -> dict[str, str]:
-    from anachron.errors import ConfigError
+    from anachron.core.errors import ConfigError
 
     sites: dict[str, str] = {}
     for text in given or []:

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-RESULTS = "standard output"
+from anachron.cli.output import RESULTS
+
 ROOM = 3 << 29  # bytes of addresses that torch and the smallest model take
 
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.analysis.plots.words import counted
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, FOLDER
-from anachron.plots.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
 
-    from anachron.pipelines.evaluation import EvaluatedUpdates
+    from anachron.report.edits.evaluated import EvaluatedUpdates
 
 
 def register(app: typer.Typer) -> None:
@@ -59,8 +59,8 @@ def edit(
     Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
     """
     from anachron.edit.storage import describe, save_edit, save_edited_model
-    from anachron.pipelines import editing
-    from anachron.report.old_and_new import preferred
+    from anachron.evaluate import editing
+    from anachron.report.terminal.old_and_new import preferred
 
     choice = needs.choose((method,))
     _check_outputs(choice.methods[0], out, save_model)
@@ -90,7 +90,7 @@ def edit(
 def _print_edit(
     objects: "pl.DataFrame", counts: dict[str, Any] | None, about: dict[str, Any], out: Path, save_model: Path | None
 ) -> None:
-    from anachron.report.old_and_new import before_and_after_table, preferred_lines
+    from anachron.report.terminal.old_and_new import before_and_after_table, preferred_lines
 
     if objects.height:
         stdout().print(before_and_after_table(objects))
@@ -102,9 +102,9 @@ def _print_edit(
 
 def _check_outputs(method: str, out: Path, save_model: Path | None) -> None:
     """Raise `ConfigError` for what could not be written, before anything is made."""
+    from anachron.core.errors import ConfigError
     from anachron.edit.methods import method_named
     from anachron.edit.plan import parse_method
-    from anachron.errors import ConfigError
 
     if out.suffix != ".safetensors":
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
@@ -187,13 +187,13 @@ class EvaluationOptions:
 
     def settings(self) -> Any:
         """Those of a run of each update, or, with ``after``, of lifelong editing."""
+        from anachron.core.errors import ConfigError
         from anachron.edit.corpus import open_corpus
-        from anachron.errors import ConfigError
-        from anachron.evaluate.audit import Audit
-        from anachron.evaluate.dated import WAYS, Dating
         from anachron.evaluate.lifelong import LifelongSettings
         from anachron.evaluate.measure import Measures
-        from anachron.evaluate.perplexity import TOKENS
+        from anachron.evaluate.measures.audit import Audit
+        from anachron.evaluate.measures.dated import WAYS, Dating
+        from anachron.evaluate.measures.perplexity import TOKENS
         from anachron.evaluate.run import EvaluateSettings
 
         for option, value in (("--until", self.until), ("--ways", self.ways)):
@@ -219,7 +219,7 @@ class EvaluationOptions:
 
 def _counts(after: str) -> tuple[int, ...]:
     """Numbers of updates with commas between. Raises `ConfigError` for what is no number."""
-    from anachron.errors import ConfigError
+    from anachron.core.errors import ConfigError
 
     for number in split_commas(after):
         if not number.isascii() or not number.isdigit():
@@ -254,8 +254,8 @@ def evaluate(
 
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
-    from anachron.pipelines.editing import prepare_methods
-    from anachron.pipelines.evaluation import evaluate_updates
+    from anachron.evaluate.editing import prepare_methods
+    from anachron.report.edits.evaluated import evaluate_updates
     from anachron.report.paper_tables import check_style
 
     settings = measured.settings()
@@ -286,11 +286,11 @@ def evaluate(
 
 
 def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int]", out: Path) -> None:
-    from anachron.data.cases import BEYOND_LIMIT
-    from anachron.pipelines.evaluation import REPORT
-    from anachron.report.edits import edits_tables
-    from anachron.report.paired_tests import paired_tests_table
-    from anachron.report.portability import portability_table
+    from anachron.data.updates.cases import BEYOND_LIMIT
+    from anachron.report.edits.evaluated import REPORT
+    from anachron.report.edits.paired_tests import paired_tests_table
+    from anachron.report.edits.portability import portability_table
+    from anachron.report.edits.tables import edits_tables
 
     console = stdout()
     for name, (summary, layout) in evaluated.summaries.items():

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from anachron.analysis.plots.words import counted
 from anachron.cli.groups import grouped
 from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag, Language
 from anachron.cli.output import print_json, say
 from anachron.cli.outputs import FILE, FOLDER
-from anachron.plots.words import counted
 
 exports = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -42,7 +42,7 @@ def lm_eval(
 
     Example: anachron export lm-eval mini --out task
     """
-    from anachron.export.lm_eval import export_lm_eval
+    from anachron.report.export.lm_eval import export_lm_eval
 
     data = selected.load(dataset)
     manifest = export_lm_eval(data, out, task=task)
@@ -71,7 +71,9 @@ def inspect(
     """
     data = selected.load(dataset, language=language)
 
-    from anachron.pipelines.asking import export_questions  # it loads torch, which takes longer than reading facts
+    from anachron.report.export.inspect_package import (
+        export_questions,  # it loads torch, which takes longer than reading facts
+    )
 
     manifest = export_questions(data, out, name=name, language=language)
     package, task, counts = manifest["parameters"]["package"], manifest["parameters"]["task"], manifest["counts"]
@@ -110,10 +112,10 @@ def hub(
 
     Example: anachron export hub mini --out mini-hub --push OWNER/mini --dry-run
     """
-    from anachron.errors import ConfigError
-    from anachron.export.hub import export_hub, licence_of
-    from anachron.export.push import check_push, files_to_push
-    from anachron.export.push import push as send
+    from anachron.core.errors import ConfigError
+    from anachron.report.export.hub import export_hub, licence_of
+    from anachron.report.export.push import check_push, files_to_push
+    from anachron.report.export.push import push as send
 
     if dry_run and push is None:
         raise ConfigError("--dry-run says what --push would send; give --push OWNER/NAME too")
@@ -122,7 +124,7 @@ def hub(
         check_push(push, licence_of(data, licence))
     questions = None
     if benchmark:
-        from anachron.pipelines.asking import questions_of_data
+        from anachron.probe.questions import questions_of_data
 
         questions = questions_of_data(data, language)
     manifest = export_hub(data, out, licence=licence, language=language, questions=questions)
@@ -154,7 +156,7 @@ def counterfact(
 
     Example: anachron export counterfact mini --out mini-counterfact.json
     """
-    from anachron.export.counterfact import export_counterfact
+    from anachron.report.export.counterfact import export_counterfact
 
     data = selected.load(dataset)
     counts = export_counterfact(data, out)

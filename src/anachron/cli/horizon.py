@@ -8,15 +8,14 @@ import typer
 
 from anachron.cli.asking import AnswerOptions, horizon_asked, say_cost
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions
-from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions, ReplicaOptions, ScorerOptions, TextOptions
+from anachron.cli.output import on_screen, print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import RUN
-from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions, run_folders
 
 if TYPE_CHECKING:
-    from anachron.horizon.changes import Change
-    from anachron.jobs import Callbacks
-    from anachron.pipelines.horizon import FoundHorizon
+    from anachron.io.jobs import Callbacks
+    from anachron.probe.horizon.changes import Change
+    from anachron.probe.horizon.find import FoundHorizon
 
 LEAKED, NOT_JUDGED = 1, 2
 
@@ -59,19 +58,19 @@ class ChangeOptions:
         """The changes to ask these models about."""
         if self.changes:
             return self.changes
-        from anachron.lm.loading import DEMO
+        from anachron.lm.tokenizers import DEMO
 
         return "mini" if set(models) == {DEMO} else "mini-changes"
 
     def read(self, models: list[str], callbacks: "Callbacks") -> "list[Change]":
-        from anachron.pipelines.horizon import read_horizon_changes
+        from anachron.probe.horizon.find import read_horizon_changes
 
         return read_horizon_changes(self.name(models), limit=self.limit, callbacks=callbacks)
 
     def limits(self) -> dict[str, Any]:
         """``claim`` and ``released`` as months, and ``min_judged``. Raises `ConfigError` where they do not fit."""
-        from anachron.errors import ConfigError
-        from anachron.horizon.leak import check_claim
+        from anachron.core.errors import ConfigError
+        from anachron.probe.horizon.leak import check_claim
 
         found = {"claim": _month("--claim", self.claim), "released": _month("--released", self.released)}
         check_claim(**found)
@@ -91,7 +90,8 @@ class ShownOptions:
 
     def write(self, found: "list[FoundHorizon]", folder: Path) -> None:
         """The figures into the run folders, the page into this one."""
-        from anachron.pipelines.horizon import PAGE, draw_horizon, write_horizon_page
+        from anachron.probe.horizon.find import PAGE
+        from anachron.report.horizon_page import draw_horizon, write_horizon_page
 
         for one in found if self.figure else ():
             draw_horizon(one)
@@ -127,9 +127,9 @@ def horizon(
 
     Example: anachron horizon demo --out runs/horizon
     """
-    from anachron.errors import ConfigError
-    from anachron.jobs import Callbacks
-    from anachron.pipelines.horizon import estimate_horizon, find_horizon, is_horizon, read_horizon
+    from anachron.core.errors import ConfigError
+    from anachron.io.jobs import Callbacks
+    from anachron.probe.horizon.find import estimate_horizon, find_horizon, is_horizon, read_horizon
 
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out with several")
@@ -172,8 +172,8 @@ def _end(found: "list[FoundHorizon]") -> None:
 def _month(option: str, text: str | None) -> int | None:
     """Months since the year 0. Raises `ConfigError` for what is no month."""
     from anachron.core.dates import Date
-    from anachron.errors import ConfigError, DataError
-    from anachron.horizon.changes import month_of
+    from anachron.core.errors import ConfigError, DataError
+    from anachron.probe.horizon.changes import month_of
 
     try:
         return None if text is None else month_of(Date.parse(text))
@@ -182,8 +182,8 @@ def _month(option: str, text: str | None) -> int | None:
 
 
 def _print(found: "list[FoundHorizon]", as_json: bool) -> None:
-    from anachron.pipelines.horizon import compare_horizons, comparisons_json
-    from anachron.report.horizon import comparison_lines, horizon_lines
+    from anachron.probe.horizon.find import compare_horizons, comparisons_json
+    from anachron.report.terminal.horizon import comparison_lines, horizon_lines
 
     apart = comparisons_json(compare_horizons(found))
     if as_json:

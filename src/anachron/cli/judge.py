@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
+from anachron.analysis.plots.words import counted
 from anachron.cli.groups import grouped
 from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.outputs import FOLDER
-from anachron.plots.words import counted
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def judge(
     from rich.table import Table
 
     from anachron.evaluate.judge import agreement_lines
-    from anachron.pipelines.judging import judge_run
+    from anachron.report.judging import judge_run
 
     table, counts = judge_run(run, asking.settings(llm, base_url), out, cache=cache, callbacks=on_screen())
     if json_:

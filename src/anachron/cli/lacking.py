@@ -48,10 +48,10 @@ def updates(
 
     Example: anachron updates demo --updates mini-updates --limit 20 --out lacking.csv
     """
-    from anachron.errors import ConfigError
-    from anachron.io import check_ending
-    from anachron.pipelines.lacking import lacking_updates, write_lacking
-    from anachron.report.old_and_new import PRINTED, lacking_line, lacking_table, states
+    from anachron.core.errors import ConfigError
+    from anachron.io.tables import check_ending
+    from anachron.report.lacking import lacking_updates, write_lacking
+    from anachron.report.terminal.old_and_new import PRINTED, lacking_line, lacking_table, states
 
     if out is not None:
         check_ending(out)

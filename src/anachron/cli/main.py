@@ -38,10 +38,9 @@ from anachron.cli import (
     wikidata_explain,
     wikidata_fetch,
 )
-from anachron.cli.entry import RESULTS
-from anachron.cli.output import visible
-from anachron.errors import AnachronError, BackendError, ConfigError, of_machine
-from anachron.store_requests import of_polars
+from anachron.cli.output import RESULTS, visible
+from anachron.core.errors import AnachronError, BackendError, ConfigError, of_machine
+from anachron.io.store_requests import of_polars
 
 INTERRUPTED = 130
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.analysis.plots.words import counted
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, PrintStyle, Sources, StudyOptions
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import FOLDER
-from anachron.plots.words import counted
 
 if TYPE_CHECKING:
     from anachron.report.outputs import Written
@@ -37,9 +37,9 @@ def metrics(
 
     Example: anachron metrics runs/gpt2 --out tables
     """
-    from anachron.pipelines.studies import write_metrics
-    from anachron.report.asked import answer_lines
-    from anachron.report.tables import summary_table
+    from anachron.report.studies import write_metrics
+    from anachron.report.terminal.asked import answer_lines
+    from anachron.report.terminal.tables import summary_table
 
     told = on_screen()
     with told.bars() as progress:
@@ -73,7 +73,7 @@ def report(
 
     Example: anachron report runs/gpt2 runs/gemma --out report
     """
-    from anachron.pipelines.studies import TABLES, write_report
+    from anachron.report.studies import TABLES, write_report
 
     told = on_screen()
     with told.bars() as progress:

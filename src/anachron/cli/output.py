@@ -1,9 +1,15 @@
-"""What commands share: words and progress to stderr, results to stdout."""
+"""What commands share: words and progress to stderr, results to stdout.
+
+What commands say of a file of facts: what was noticed, and which facts cannot be asked, and why.
+"""
 
 import json
 import math
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -13,7 +19,10 @@ from rich.text import Text
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from anachron.jobs import Callbacks, Progress
+    import polars as pl
+
+    from anachron.data.dataset import Dataset
+    from anachron.io.jobs import Callbacks, Progress
 
 # What a terminal obeys instead of showing it: control characters but for the end of a line and the tabulator, and the
 # signs that turn the direction of writing round, with which a label could change the order of the numbers beside it.
@@ -74,7 +83,7 @@ def _finite(value: Any) -> Any:
 
 def on_screen() -> "Callbacks":
     """What a job tells, as words and bars on stderr."""
-    from anachron.jobs import Callbacks
+    from anachron.io.jobs import Callbacks
 
     return Callbacks(warn, notice=say, open_bar=progress_bar)
 
@@ -84,3 +93,54 @@ def progress_bar(title: str, unit: str = "items") -> "AbstractContextManager[Pro
     from anachron.cli import progress
 
     return progress.progress_bar(title, stderr(), unit)
+
+
+SHOWN = 10
+
+
+def tell_facts(data: "Dataset") -> None:
+    """Say what was noticed in a file of facts; nothing of another data set."""
+    tell_notes(data.notes)
+    if data.left_out is not None and data.as_of is not None:
+        tell_left_out(data.left_out, data.facts, data.as_of)
+        if data.limit is not None:
+            say("  with --limit, facts that cannot be asked are neither looked for nor listed")
+
+
+def tell_notes(notes: tuple[str, ...]) -> None:
+    """Say what was noticed; of each kind a file's reader tells the first few and how many there are."""
+    for note in notes:
+        say(f"note: {note}")
+
+
+def tell_left_out(left_out: "pl.DataFrame", asked: int, as_of: str) -> None:
+    """Say how many facts are asked, and list those that are not."""
+    say(
+        f"{asked:,} facts are asked about, as of {as_of}"
+        + (f"; {left_out.height:,} cannot be:" if left_out.height else "")
+    )
+    kinds = Counter(reason.partition(":")[0] for reason in left_out["reason"])
+    for row in left_out.head(SHOWN).iter_rows(named=True):
+        fact = ", ".join((row["subject"], row["relation"], row["object"]))
+        say(f"  row {row['rows']}, {fact} [{row['periods']}]: {row['reason']}")
+    if left_out.height > SHOWN:
+        say(f"  and more; in total {', '.join(f'{count:,} {kind}' for kind, count in kinds.most_common())}")
+
+
+def run_folders(out: Path, models: list[str]) -> list[Path]:
+    """The run folder of each model: the one given, or for several one below it for each."""
+    from anachron.core.errors import ConfigError
+
+    if len(models) == 1:
+        return [out]
+    if (out / "run.json").exists():
+        raise ConfigError(f"{out} is itself a run folder; choose another --out for several models")
+    names = [re.sub(r"[^\w.-]+", "_", name.strip("/")) for name in models]
+    if any(name.strip(".") == "" for name in names):
+        raise ConfigError(f"the models {', '.join(models)} cannot all name a folder; give paths instead of . or ..")
+    if len(set(names)) != len(names):
+        raise ConfigError(f"the models {', '.join(models)} are not all different")
+    return [out / name for name in names]
+
+
+RESULTS = "standard output"

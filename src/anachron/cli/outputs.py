@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from typer.models import ArgumentInfo
 
-from anachron.errors import ConfigError, DataError
-from anachron.servers import public_url
+from anachron.core.errors import ConfigError, DataError
+from anachron.io.servers import public_url
 
 if TYPE_CHECKING:
-    from anachron.io import Json
-    from anachron.stores import Place
+    from anachron.io.files import Json
+    from anachron.io.stores import Place
 
 
 def _nothing(out: "Place") -> Iterable["Place"]:
@@ -56,7 +56,7 @@ def _beside_statements(out: "Place") -> Iterable["Place"]:
 
 
 def _beside_updates(out: "Place") -> Iterable["Place"]:
-    from anachron.updates.build import companions
+    from anachron.wikidata.updates.build import companions
 
     files = companions(out).values()
     return [*files, *map(_manifest, files)]
@@ -98,7 +98,7 @@ def guarded(
     if not outputs:
         yield
         return
-    from anachron.stores import place
+    from anachron.io.stores import place
 
     inputs = _inputs(annotations, values)
     paths = [(name, place(value)) for name, given in inputs.items() for value in given if _is_path(name, value)]
@@ -167,7 +167,7 @@ def _real(path: "Place") -> Any:
 
 def _named_place(value: "Place | str") -> "Place":
     """Where an output lies, by a path that ends in its name: ``.`` and ``..`` do not."""
-    from anachron.stores import place
+    from anachron.io.stores import place
 
     out = place(value)
     return out.resolve() if isinstance(out, Path) and out.name in ("", "..") else out
@@ -208,8 +208,8 @@ class _Held:
     @contextmanager
     def kept(self, *, overwrite: bool) -> Iterator[None]:
         """Check that the output may be written, and keep other processes away while the command does it."""
-        from anachron.io import remove_file, write_json
-        from anachron.jobs import locked
+        from anachron.io.files import remove_file, write_json
+        from anachron.io.jobs import locked
 
         if self._is_alone():
             yield
@@ -284,8 +284,8 @@ class _Held:
 
     def _fault(self, there: list["Place"]) -> str | None:
         """Why files that are there are not the same command's; None where they are."""
-        from anachron.io import file_fingerprint, read_json
-        from anachron.jobs import differences
+        from anachron.io.files import file_fingerprint, read_json
+        from anachron.io.jobs import differences
 
         made_by = self._made_by()
         with suppress(DataError):  # a broken one says nothing
@@ -306,7 +306,7 @@ class _Held:
         return None
 
     def _manifest(self) -> "Json | None":
-        from anachron.io import read_json
+        from anachron.io.files import read_json
 
         try:
             manifest = read_json(_manifest(self.out))
@@ -321,7 +321,7 @@ class _Held:
 
     def _record(self) -> None:
         """Say in the manifest of what was written who made it; a file without one gets it."""
-        from anachron.io import file_fingerprint, write_json, write_manifest
+        from anachron.io.files import file_fingerprint, write_json, write_manifest
 
         if not self.out.is_file():
             return

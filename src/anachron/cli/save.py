@@ -28,7 +28,7 @@ def save(
     Example: anachron save model.gguf model
     """
     from anachron.lm.saving import save_model
-    from anachron.pipelines.scorers import read_template
+    from anachron.probe.backends import read_template
 
     lm = loading.load(model, read_template(chat_template))
     save_model(lm, folder)

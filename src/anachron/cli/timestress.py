@@ -32,7 +32,7 @@ from anachron.cli.outputs import FOLDER
 from anachron.cli.verbalize import chosen_writer, print_questions
 from anachron.cli.wikidata import MostBad, needing_extra, print_ingest
 from anachron.cli.wikidata_fetch import print_popularity
-from anachron.stores import Place, StorePath, place
+from anachron.io.stores import Place, StorePath, place
 
 
 def register(builds: typer.Typer) -> None:
@@ -70,8 +70,8 @@ def timestress(
     Example: anachron build timestress dumps/*-all.json.bz2 dumps/pageviews-*.bz2 --date 2021-01-04 --out ts --templates
     """
     with needing_extra():
-        from anachron.pipelines.timestress import DATASET, TimestressSettings, build_timestress
         from anachron.wikidata.reading.settings import IngestSettings
+        from anachron.wikidata.timestress import DATASET, TimestressSettings, build_timestress
 
     thresholds = SelectionOptions(
         preset=preset, ended_before=ended_before, min_popularity=min_popularity, more_than=more_than
@@ -98,7 +98,7 @@ def timestress(
 
 
 def _print(step: str, result: Any, out: Place) -> None:
-    from anachron.pipelines.timestress import DATASET, FACTS, QUESTIONS, SNAPSHOT
+    from anachron.wikidata.timestress import DATASET, FACTS, QUESTIONS, SNAPSHOT
 
     if step == "ingest":
         print_ingest(result, out / SNAPSHOT)

@@ -18,13 +18,13 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import on_screen, print_json, say
 from anachron.cli.outputs import KEPT
+from anachron.core.errors import ConfigError
 from anachron.edit.mend_settings import MendSettings
-from anachron.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anachron.pipelines.mend import MendLessons
+    from anachron.edit.training.train import MendLessons
 
 
 def register(app: typer.Typer) -> None:
@@ -85,7 +85,7 @@ class LessonOptions:
     dataset_revision: DatasetRevision = None
 
     def lessons(self, updates: str) -> "MendLessons":
-        from anachron.pipelines.mend import mend_lessons
+        from anachron.edit.training.train import mend_lessons
 
         return mend_lessons(
             updates, without=self.without, text=self.text, limit=self.limit, scenario=self.scenario, split=self.split,
@@ -118,8 +118,8 @@ def train_mend(
     from dataclasses import replace
 
     from anachron.edit.methods.mend import last_blocks
+    from anachron.edit.training.train import train_mend as train
     from anachron.lm.sites import find_sites
-    from anachron.pipelines.mend import train_mend as train
 
     if out.suffix not in ("", ".safetensors"):
         raise ConfigError(f"--out {out}: the network is a safetensors file; name it {out.with_suffix('.safetensors')}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.analysis.plots.words import counted
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AnswerFolder,
@@ -19,11 +20,10 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
 from anachron.cli.outputs import FILE, UPDATES
-from anachron.plots.words import counted
-from anachron.stores import place
+from anachron.io.stores import place
 
 if TYPE_CHECKING:
-    from anachron.updates.build import Settings
+    from anachron.wikidata.updates.build import Settings
 
 OldSnapshot = Annotated[Path, typer.Option("--old", help="The earlier snapshot, made by wikidata ingest.")]
 NewSnapshot = Annotated[
@@ -85,11 +85,11 @@ def updates(
 
     Example: anachron build updates --old SNAPSHOT-2021 --new SNAPSHOT-2023 --out updates.parquet
     """
-    from anachron.report.tables import updates_table
+    from anachron.report.terminal.tables import updates_table
     from anachron.text.cloze import read_cloze
-    from anachron.updates.build import build_updates, companions
-    from anachron.updates.card import statistics
-    from anachron.updates.redirects import read_redirects
+    from anachron.wikidata.updates.build import build_updates, companions
+    from anachron.wikidata.updates.card import statistics
+    from anachron.wikidata.updates.redirects import read_redirects
 
     target = place(out)
     settings = update_settings(unchanged_groups, neighbours=neighbours, popularity=popularity, style=style, seed=seed)
@@ -118,7 +118,7 @@ def updates(
 
 def _bytes(memory: float | None) -> int | None:
     """The bytes of ``--memory``. Raises `ConfigError` for what is no number of them."""
-    from anachron.errors import ConfigError
+    from anachron.core.errors import ConfigError
 
     if memory is not None and not math.isfinite(memory):
         raise ConfigError(f"--memory {memory:g}: give a number of GB, or leave it out for what this machine can spare")
@@ -133,8 +133,8 @@ def _merged_line(counts: Any, listed: int, new: Path) -> str:
 
 def update_settings(unchanged_groups: str, **more: Any) -> "Settings":
     """Settings with ``--unchanged-groups``. Raises `ConfigError` for anything but skip and label."""
-    from anachron.errors import ConfigError
-    from anachron.updates.build import Settings
+    from anachron.core.errors import ConfigError
+    from anachron.wikidata.updates.build import Settings
 
     if unchanged_groups not in ("skip", "label"):
         raise ConfigError(f"--unchanged-groups {unchanged_groups!r}: choose skip or label")
@@ -167,7 +167,7 @@ def cloze(
 
     Example: anachron build cloze SNAPSHOT --out cloze.json --llm llama3.1 --base-url http://localhost:11434/v1
     """
-    from anachron.updates.cloze import cloze_templates
+    from anachron.wikidata.updates.cloze import cloze_templates
 
     counts = cloze_templates(
         snapshot, out, asking.settings(llm, base_url), relations=split_commas(relations or ""), triples=triples,
@@ -195,7 +195,7 @@ def label(
 
     Example: anachron label --input groups.jsonl --old-date 2021-01-04 --new-date 2023-02-27
     """
-    from anachron.updates.given import json_lines, label_file
+    from anachron.wikidata.updates.given import json_lines, label_file
 
     labelled = label_file(input, old_date, new_date, out)
     if out is None:

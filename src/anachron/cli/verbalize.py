@@ -20,10 +20,10 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, QUESTIONS
-from anachron.stores import Place, place
+from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:
-    from anachron.text.llm_settings import LlmSettings
+    from anachron.io.llm_settings import LlmSettings
 
 
 def register(app: typer.Typer) -> None:
@@ -64,8 +64,8 @@ def verbalize(
 
     Example: anachron verbalize facts.parquet --out questions.parquet --templates
     """
-    from anachron.errors import ConfigError
-    from anachron.text.question_files import verbalise
+    from anachron.core.errors import ConfigError
+    from anachron.data.question_files import verbalise
 
     _check_sample(sample, sample_out)
     if out is None:
@@ -97,7 +97,7 @@ def chosen_writer(
     for_models: further options that templates have no use for. Raises `ConfigError` for neither or both, and for an
     address or number that cannot be.
     """
-    from anachron.errors import ConfigError
+    from anachron.core.errors import ConfigError
 
     if (llm is None) == (not templates):
         raise ConfigError("say who writes the questions: --llm MODEL, or --templates")
@@ -111,7 +111,7 @@ def chosen_writer(
 
 
 def _check_sample(sample: int | None, sample_out: Path | None) -> None:
-    from anachron.errors import ConfigError
+    from anachron.core.errors import ConfigError
 
     if (sample is None) != (sample_out is None):
         raise ConfigError("give both --sample N and --sample-out FILE.csv, or neither")
@@ -120,7 +120,7 @@ def _check_sample(sample: int | None, sample_out: Path | None) -> None:
 
 
 def _sample(questions: Path, size: int, sample_out: Place, seed: int) -> None:
-    from anachron.text.question_files import sample_questions
+    from anachron.data.question_files import sample_questions
 
     drawn = sample_questions(questions, sample_out, size, seed=seed)
     if drawn:
@@ -129,8 +129,8 @@ def _sample(questions: Path, size: int, sample_out: Place, seed: int) -> None:
 
 
 def _judge(questions: Path, judged: Path, json_: bool) -> None:
-    from anachron.statistics import CONFIDENCE, wilson_finite
-    from anachron.text.question_files import judged_questions
+    from anachron.analysis.statistics import CONFIDENCE, wilson_finite
+    from anachron.data.question_files import judged_questions
 
     counted = judged_questions(questions, judged)
     low, high = wilson_finite(counted.good, counted.judged, counted.population)

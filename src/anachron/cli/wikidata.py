@@ -11,7 +11,7 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import DumpArgument, DumpDate, JsonFlag, SnapshotArgument, SpreadOptions
 from anachron.cli.output import on_screen, print_json, say
 from anachron.cli.outputs import FILE, RUN
-from anachron.stores import Place, place
+from anachron.io.stores import Place, place
 
 MostBad = Annotated[
     float,
@@ -35,7 +35,7 @@ def needing_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        from anachron.errors import ConfigError, how_to_install
+        from anachron.core.errors import ConfigError, how_to_install
 
         if (error.name or "").partition(".")[0] in ("isal", "msgspec", "pyarrow", "zstandard"):
             raise ConfigError(f"reading dumps needs {error.name}: {how_to_install('wikidata')}") from error
@@ -137,6 +137,6 @@ def redirects(
 
     Example: anachron wikidata redirects dumps/*-redirect.sql.gz dumps/*-page.sql.gz --out redirects.csv
     """
-    from anachron.updates.redirect_tables import write_merged
+    from anachron.wikidata.updates.redirect_tables import write_merged
 
     say(f"{write_merged(redirect, page, out):,} merged items written to {out}")

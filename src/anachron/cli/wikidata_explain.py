@@ -57,7 +57,7 @@ def explain(
 
     Example: anachron wikidata explain SNAPSHOT Q76 --facts facts.parquet
     """
-    from anachron.errors import ConfigError
+    from anachron.core.errors import ConfigError
 
     if not 2 <= len(what) <= 3:
         raise ConfigError(f"{len(what)} arguments: give a snapshot, or the old and the new one, and the id of an item")
@@ -102,7 +102,7 @@ def _explain_facts(
 ) -> None:  # fmt: skip
     from dataclasses import asdict
 
-    from anachron.report.tables import explanation_table
+    from anachron.report.terminal.tables import explanation_table
     from anachron.wikidata.reading.snapshot import open_snapshot
     from anachron.wikidata.selection.explain import explain_entity
 
@@ -130,11 +130,11 @@ def _explain_changes(
 ) -> None:  # fmt: skip
     from dataclasses import asdict
 
-    from anachron.report.tables import changes_table
+    from anachron.report.terminal.tables import changes_table
     from anachron.text.cloze import read_cloze
-    from anachron.updates.explain import explain_changes
-    from anachron.updates.redirects import read_redirects
     from anachron.wikidata.reading.snapshot import open_snapshot
+    from anachron.wikidata.updates.explain import explain_changes
+    from anachron.wikidata.updates.redirects import read_redirects
 
     old, new, entity = what
     merged = None if redirects is None else read_redirects(redirects)

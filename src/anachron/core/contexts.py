@@ -12,8 +12,8 @@ from typing import Literal
 
 from anachron.core.dates import GRANULARITIES, Date, Granularity, days_in_month, year_of
 from anachron.core.draws import draw
+from anachron.core.errors import ConfigError
 from anachron.core.periods import Boundaries, Period, Status
-from anachron.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from anachron.errors import DataError
+from anachron.core.errors import DataError
 
 Granularity = Literal["year", "month", "day"]
 GRANULARITIES: tuple[Granularity, ...] = ("year", "month", "day")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from anachron.core.dates import Date, as_date
-from anachron.errors import ConfigError, DataError
+from anachron.core.errors import ConfigError, DataError
 
 Boundaries = Literal["released", "paper"]
 Status = Literal["correct", "incorrect", "transitional", "discarded", "none"]

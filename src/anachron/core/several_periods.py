@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from anachron.core.contexts import Context, Sampling, check_equal_counts, sample_contexts
 from anachron.core.dates import GRANULARITIES, Date
+from anachron.core.errors import DataError
 from anachron.core.periods import Boundaries, Period, Status
-from anachron.errors import DataError
 
 
 def last_whole_year(as_of: Date) -> int:

@@ -7,17 +7,18 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.contexts import Sampling, sampling_named
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.periods import Boundaries
 from anachron.data.card import card, card_of, counts, history
 from anachron.data.columns import to_published
 from anachron.data.facts import asked_facts, read_questions
-from anachron.data.own_facts import OwnFacts, own_facts
+from anachron.data.own.columns import NEEDED
+from anachron.data.own.files import has_own_names, read_given_facts
+from anachron.data.own.statements import OwnFacts, own_facts
 from anachron.data.statements import build_statements
-from anachron.errors import ConfigError, DataError
-from anachron.facts.columns import NEEDED
-from anachron.facts.own import has_own_names, read_given_facts
-from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
-from anachron.stores import Place, place
+from anachron.io.files import Json, file_fingerprint, write_bytes, write_manifest
+from anachron.io.stores import Place, place
+from anachron.io.tables import check_ending, write_table
 from anachron.text.dates import Wording, wording_of
 from anachron.text.languages import STYLES, Language, chosen, recorded
 from anachron.text.openings import guessed_language
@@ -69,7 +70,7 @@ def build_dataset(
     """Write statements about the facts of a file in the published columns, with a manifest and a card.
 
     questions: facts with questions, as `anachron.verbalise` writes them, or a file of one's own facts (columns
-        ``subject, relation, object, start, end``, see `anachron.facts.rows`); ``<out>.left_out.csv`` then lists
+        ``subject, relation, object, start, end``, see `anachron.data.own.rows`); ``<out>.left_out.csv`` then lists
         the facts that cannot be asked, and why. out: .parquet, .csv or .jsonl. Both may lie on a store.
     boundaries: how coarse boundaries are read, ``released`` or ``paper``. seed: of the random months and days.
     until: last year asked about; by default the last that the facts could end in, by their manifests, or the later of

@@ -7,11 +7,11 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
+from anachron.core.errors import DataError
 from anachron.core.periods import STATUSES, Boundaries
-from anachron.errors import DataError
-from anachron.io import Json, file_fingerprint, read_json
-from anachron.stores import Place, place
-from anachron.text.markdown import markdown_table
+from anachron.io.files import Json, file_fingerprint, read_json
+from anachron.io.stores import Place, place
+from anachron.io.tables import markdown_table
 
 BOUNDARIES = {
     "released": "a start known as a year or month only is completed to its first day, an end to its last day; then "

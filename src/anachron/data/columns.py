@@ -15,10 +15,10 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date, Granularity
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import fact_id
 from anachron.core.periods import Boundaries, Period, Status, check_boundaries
 from anachron.core.several_periods import alpha_in, parse_periods, periods_text
-from anachron.errors import ConfigError, DataError
 
 PUBLISHED = (
     "SubjectID", "SubjectLabel", "RelationID", "RelationLabel", "ObjectID", "ObjectLabel", "StartDate", "EndDate",

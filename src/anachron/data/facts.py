@@ -5,13 +5,13 @@ from typing import Any
 
 import polars as pl
 
+from anachron.core.errors import DataError, first_line
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
+from anachron.data.question_tables import QUESTION_COLUMNS
 from anachron.data.statements import AskedFact
-from anachron.errors import DataError, first_line
-from anachron.io import read_table
-from anachron.stores import Place
-from anachron.text.question_tables import QUESTION_COLUMNS
+from anachron.io.stores import Place
+from anachron.io.tables import read_table
 
 FACTS_SCHEMA: dict[str, Any] = {
     "fact_id": pl.String, "subject_id": pl.String, "subject_label": pl.String, "subject_description": pl.String,

@@ -1,9 +1,9 @@
 """How alike two subjects are by what is said of them: TF-IDF and cosine, as in WikiFactDiff, section A.4.
 
-For data sets that fit in memory and name entities by their labels; `anachron.updates.nearest` does the same for whole
-snapshots. The document of a subject holds itself, the objects of its facts, each of its relations once and each pair of
-relation and object. A token that a document has c times, and d of n documents have, weighs ``c (ln((1+n)/(1+d)) + 1)``;
-documents are scaled to length 1. These are the defaults of scikit-learn's ``TfidfVectorizer``.
+For data sets that fit in memory and name entities by their labels; `anachron.wikidata.updates.nearest` does the same
+for whole snapshots. The document of a subject holds itself, the objects of its facts, each of its relations once and
+each pair of relation and object. A token that a document has c times, and d of n documents have, weighs ``c
+(ln((1+n)/(1+d)) + 1)``; documents are scaled to length 1. These are the defaults of scikit-learn's ``TfidfVectorizer``.
 """
 
 import math

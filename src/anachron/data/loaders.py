@@ -1,91 +1,29 @@
 """Data sets by name: bundled ones, files in the published columns, and the Hugging Face hub."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from anachron.core.contexts import sampling_named
 from anachron.core.dates import Date
+from anachron.core.errors import ConfigError, DataError, first_line, how_to_install
 from anachron.core.periods import Boundaries
+from anachron.data.bundled.mini import mini_statements
+from anachron.data.bundled.mini_changes import MINI_CHANGES, mini_changes
+from anachron.data.bundled.mini_updates import mini_updates
 from anachron.data.columns import from_published, to_published
-from anachron.data.mini import mini_statements
-from anachron.data.mini_changes import MINI_CHANGES, mini_changes
-from anachron.data.mini_updates import mini_updates
-from anachron.data.own_facts import own_facts
-from anachron.errors import ConfigError, DataError, first_line, how_to_install
-from anachron.facts.files import ENDINGS, refuse_unreadable
-from anachron.facts.own import is_fact_file, read_given_facts
-from anachron.facts.rows import GivenFact, GivenFacts
-from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
-from anachron.text.languages import language_of
+from anachron.data.dataset import Dataset
+from anachron.data.own.files import ENDINGS, is_fact_file, refuse_unreadable
+from anachron.data.own.statements import dataset_of_facts
+from anachron.io.files import rows_fingerprint, write_manifest
+from anachron.io.tables import READERS, read_table, write_table
 
-
-@dataclass(frozen=True)
-class Dataset:
-    """A checked table of statements (columns of `anachron.data.columns.STATEMENT_SCHEMA`) and where it is from.
-
-    Of a file of facts also, as `anachron.data.own_facts.OwnFacts` has them: ``as_of``, the date up to which they are
-    known; ``about``, what the file says of each fact that is asked; ``left_out``, the facts that cannot be asked, and
-    why (none of a sample, which looks at no more facts than it takes); ``notes``. ``limit``: how many facts were taken
-    of more. ``language``: of the questions, where it is not English. ``given``: the facts as they were read, all of the
-    file.
-    """
-
-    name: str
-    table: pl.DataFrame
-    boundaries: Boundaries
-    as_of: str | None = None
-    about: pl.DataFrame | None = None
-    left_out: pl.DataFrame | None = None
-    notes: tuple[str, ...] = ()
-    limit: int | None = None
-    language: str | None = None
-    sampling: str | None = None
-    given: tuple[GivenFact, ...] = ()
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the statements themselves: the same for the same content in any file format."""
-        return rows_fingerprint(self.table.iter_rows())
-
-    def choices(self) -> dict[str, str | int]:
-        """What was chosen when it was loaded, where given, for identities and manifests."""
-        chosen = {
-            "as_of": self.as_of, "limit": self.limit, "language": self.language, "sampling": self.sampling,
-        }  # fmt: skip
-        return {name: value for name, value in chosen.items() if value is not None}
-
-    @property
-    def whole(self) -> str:
-        """The name of the data set that it is a sample of; else its own."""
-        return self.name if self.limit is None else self.name.removesuffix(f", {self.facts} facts")
-
-    @property
-    def facts(self) -> int:
-        return self.table["fact_id"].n_unique()
-
-    def sample(self, facts: int) -> "Dataset":
-        """The ``facts`` facts with the smallest ids (hashes, so a fixed random sample), in their own order.
-
-        Facts that cannot be asked are in no sample: some of them would be known, and others not looked at.
-        """
-        ids = sorted(self.table["fact_id"].unique())[:facts]
-        table, about = (
-            None if one is None else one.filter(pl.col("fact_id").is_in(ids)) for one in (self.table, self.about)
-        )
-        left_out = None if self.left_out is None else self.left_out.clear()
-        named = f"{self.name}, {len(ids)} facts"
-        return replace(self, name=named, table=table, about=about, left_out=left_out, limit=facts)  # type: ignore[arg-type]
-
-
-# What comes with the package; `anachron.data.listings` counts it. The statements are of all facts, or at least of those
-# of a sample.
+# What comes with the package; `anachron.data.bundled.listings` counts it. The statements are of all facts, or at least
+# of those of a sample.
 BUNDLED: dict[str, Callable[[int | None], pl.DataFrame]] = {"mini": mini_statements}
 UPDATES = {"mini-updates": mini_updates}
 CHANGES = {MINI_CHANGES: mini_changes}
-
 _DATA_ENDINGS = (*READERS, ".arrow")  # what `datasets` reads besides
 
 
@@ -103,8 +41,8 @@ def load_dataset(
     """Load and check a data set.
 
     name: a bundled name (``mini``); a file of facts (``subject, relation, object, start, end``, see
-        `anachron.facts.rows`: .csv, .tsv, .jsonl, .json, .parquet) or of statements in the published TimeStress columns
-        (.parquet, .csv, .jsonl, .json); or a hub name such as ``Orange/TimeStress``, which needs the extra
+        `anachron.data.own.rows`: .csv, .tsv, .jsonl, .json, .parquet) or of statements in the published TimeStress
+        columns (.parquet, .csv, .jsonl, .json); or a hub name such as ``Orange/TimeStress``, which needs the extra
         ``anachron[hub]``.
     boundaries: the convention its statuses follow, where the data set does not record it (default ``released``).
     split, revision: of a hub data set.
@@ -121,30 +59,6 @@ def load_dataset(
         raise ConfigError(f"limit {limit}: take 1 or more facts")
     data = _loaded(name, boundaries, split, revision, as_of, limit, language, sampling)
     return data if limit is None or data.limit == limit else data.sample(limit)
-
-
-def dataset_of_facts(
-    path: Path | str,
-    *,
-    boundaries: Boundaries | None = None,
-    as_of: str | Date | None = None,
-    limit: int | None = None,
-    language: str | Path | None = None,
-    sampling: str | None = None,
-    given: GivenFacts | None = None,
-) -> Dataset:
-    """The data set of a file of facts, as `load_dataset` has it. given: what was read of the file already."""
-    tongue, given = language_of(language or "en"), given or read_given_facts(path)
-    own = own_facts(
-        path, as_of=as_of, boundaries=boundaries or "released", language=tongue, limit=limit, given=given,
-        sampling=sampling_named(sampling or "timestress"),
-    )  # fmt: skip
-    spoken = None if tongue.code == "en" else tongue.recorded
-    data = Dataset(
-        str(path), own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes,
-        language=spoken, sampling=sampling, given=given.facts,
-    )  # fmt: skip
-    return data if limit is None else data.sample(limit)
 
 
 def _loaded(

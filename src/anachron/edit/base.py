@@ -12,14 +12,14 @@ from typing import Any
 
 import torch
 
+from anachron.core.errors import ConfigError, ModelError
 from anachron.core.notebook import html_record
 from anachron.edit.carried import memory, moments
 from anachron.edit.carried.memory import Memory as Memory
 from anachron.edit.carried.moments import Moments as Moments
 from anachron.edit.tensors import checksum
-from anachron.errors import ConfigError, ModelError
-from anachron.io import Json
-from anachron.jobs import differences
+from anachron.io.files import Json
+from anachron.io.jobs import differences
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import as_stored, features, is_plain, weight_of

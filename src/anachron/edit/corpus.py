@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from anachron.data.mini_updates import known_text
-from anachron.errors import ConfigError, DataError, first_line, how_to_install
-from anachron.io import HEAD, Json, file_fingerprint, refuse_binary, refuse_special_files, rows_fingerprint
+from anachron.core.errors import ConfigError, DataError, first_line, how_to_install
+from anachron.data.bundled.mini_updates import known_text
+from anachron.io.files import HEAD, Json, file_fingerprint, refuse_binary, refuse_special_files, rows_fingerprint
 
 PIECE = 1 << 16  # bytes of a file, or characters of a data set, that are tokenised at a time
 TABLES = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}  # what `datasets` calls them

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import torch
 
-from anachron.errors import BackendError, DataError, TooLongError, first_line
+from anachron.core.errors import BackendError, DataError, TooLongError, first_line
 from anachron.lm.scoring import is_out_of_memory
 
 Failure = DataError | BackendError | TooLongError

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from anachron.core.errors import ConfigError, DataError
 from anachron.edit.base import MADE_ON, Edit, identified, is_finite
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.method import Method, Resources
@@ -17,7 +18,6 @@ from anachron.edit.passes.keys import no_covariance
 from anachron.edit.passes.value import ValueSettings, contexts_of
 from anachron.edit.presets import preset
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import NO_SITES, Sites, find_sites, weight_of
 from anachron.lm.soundness import check_finite

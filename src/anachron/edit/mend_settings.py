@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)

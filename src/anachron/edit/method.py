@@ -84,7 +84,7 @@ class Method:
     one; needs_sites, that the model's blocks are known; needs_subject, that prompts name their subject;
     readable_weights, that the weights it edits can be read (not quantised).
 
-    What it can do: scenarios, the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an
+    What it can do: scenarios, the updates that it can make (`anachron.core.facts.SCENARIOS`). Archive asks for an
     object to be removed with nothing in its place, which a method that only writes values cannot do. No method supports
     Other, whose groups mix changes that no one request describes. changes_weights: False for a method that changes only
     the text that the model reads, or puts a memory beside the weights. size: how many numbers it trains for an edit,

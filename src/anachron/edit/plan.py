@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from anachron.core.errors import ConfigError
 from anachron.core.labels import PLAIN, Variant, label_of, split_label
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
 from anachron.edit.methods import method_named, printed_name
 from anachron.edit.presets import LAYER_FIELDS, changed
-from anachron.errors import ConfigError
-from anachron.io import Json
+from anachron.io.files import Json
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import NO_SITES, Sites, weight_of
 
@@ -25,7 +25,7 @@ class Planned:
     """One method of a run: its name, its settings and what it needs.
 
     source: where the settings are from, in words. variant: what an update asks of it, see
-    `anachron.evaluate.asking.requests_of`. warnings: what to know before the first update.
+    `anachron.evaluate.requests.requests_of`. warnings: what to know before the first update.
     """
 
     method: str

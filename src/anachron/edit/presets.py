@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields, replace
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from anachron.core.errors import ConfigError
 from anachron.edit.method import Method
-from anachron.errors import ConfigError
-from anachron.lm.loading import DEMO, DEMO_UNTRAINED
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites, features
+from anachron.lm.tokenizers import DEMO, DEMO_UNTRAINED
 
 LAYER_FIELDS = ("layer", "layers", "gate_layers", "up_layers")
 NO_PRESET = "ours, the method's defaults"

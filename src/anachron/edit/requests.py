@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anachron.errors import DataError
+from anachron.core.errors import DataError
 from anachron.lm.formats import TARGETS as TARGETS
 from anachron.lm.formats import Format, check_pair, locate, separator_for
 from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise
-from anachron.text.whole_words import mention
+from anachron.text.openings import mention
 
 SLOT = "{}"
 
@@ -38,7 +38,7 @@ class EditRequest:
     def of(cls, prompt: str, subject: str, target: str, remove: bool = False) -> "EditRequest":
         """From a prompt with a slot, or one that names its subject: its last mention as a whole word is the slot.
 
-        A mention in another spelling (`anachron.text.whole_words.mention`) is the subject as the prompt writes it. A
+        A mention in another spelling (`anachron.text.openings.mention`) is the subject as the prompt writes it. A
         prompt that does neither has no slot.
         """
         if SLOT in prompt or not subject:

@@ -6,10 +6,21 @@ from typing import Any
 
 import torch
 
-from anachron.edit.base import Delta, Dense, Edit, LowRank, Memory, Moments, edited, is_finite, owner_of, require_finite
+from anachron.core.errors import ConfigError, DataError, ModelError
+from anachron.edit.base import (
+    Delta,
+    Dense,
+    Edit,
+    LowRank,
+    Memory,
+    Moments,
+    edited,
+    is_finite,
+    owner_of,
+    require_finite,
+)
 from anachron.edit.tensors import read_tensors, write_tensors
-from anachron.errors import ConfigError, DataError, ModelError
-from anachron.io import Json, versions, write_json, write_manifest
+from anachron.io.files import Json, versions, write_json, write_manifest
 from anachron.lm.model import LanguageModel
 from anachron.lm.saving import new_folder, write_folder
 from anachron.lm.sites import is_plain

@@ -12,10 +12,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from anachron.errors import DataError, unwritable
-from anachron.io import Json, atomic
-from anachron.jobs import ELSEWHERE, refuse_others
-from anachron.lm.weights import hash_into
+from anachron.core.errors import DataError, unwritable
+from anachron.io.files import Json, atomic
+from anachron.io.jobs import ELSEWHERE, refuse_others
+from anachron.lm.sites import hash_into
 
 DELETE = "delete it and repeat the command"  # how to go on where a file is one that this program keeps for itself
 _KEY = "manifest"  # one entry only: safetensors keeps no order among several, and the bytes would not be the same

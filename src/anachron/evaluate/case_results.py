@@ -6,10 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from anachron.data.case_records import EditCase
-from anachron.evaluate.questions import numbered_neighbours
+from anachron.data.updates.case_records import EditCase, numbered_neighbours
 from anachron.evaluate.results import DATE, STAGE
-from anachron.io import Json
+from anachron.io.files import Json
 
 PROMPT = {"kind": pl.String(), "prompt_number": pl.Int64()}
 PROBABILITIES = {"new": pl.Float64(), "old": pl.Float64()}

@@ -7,7 +7,8 @@ be made, and is saved while it is made; a killed one goes on from there.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from anachron.data.case_records import EditCase
+from anachron.core.errors import DataError
+from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import Edit, edited, fingerprint
 from anachron.edit.failures import each_or_failure
 from anachron.edit.make import make_edit
@@ -15,11 +16,10 @@ from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.edit.tensors import DELETE
-from anachron.errors import DataError
-from anachron.evaluate.asking import askable
-from anachron.jobs import Warn
+from anachron.evaluate.requests import askable
+from anachron.io.jobs import Warn
+from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
-from anachron.run_folder import RunFolder
 
 SAVE_EVERY = 20  # updates after which a sequence is saved
 

@@ -1,4 +1,5 @@
-"""A language model as judge of the answers that an audit collected (`anachron.evaluate.audit`), beside the rule.
+"""A language model as judge of the answers that an audit collected (`anachron.evaluate.measures.audit`), beside the
+rule.
 
 The rule takes an answer for right where it is a name of the new object and nothing else. A judge reads the question,
 the names and the answer, and may see that a sentence says the same, or that a name that is not listed does. Where the
@@ -12,14 +13,14 @@ from typing import Any
 
 import polars as pl
 
+from anachron.analysis.statistics import interval_cells, wilson
+from anachron.core.errors import DataError
 from anachron.core.labels import PLAIN, label_of
-from anachron.errors import DataError
 from anachron.evaluate.results import METHOD, UNEDITED
-from anachron.statistics import interval_cells, wilson
-from anachron.text.answers import Answer
-from anachron.text.json_answers import object_in, quoted, shown
-from anachron.text.llm import readable
-from anachron.text.llm_settings import NoAnswer
+from anachron.io.answers import Answer
+from anachron.io.json_answers import object_in, quoted, shown
+from anachron.io.llm import readable
+from anachron.io.llm_settings import NoAnswer
 
 VERDICT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -96,8 +97,8 @@ def agreement(judged: pl.DataFrame) -> pl.DataFrame:
     """How often judge and rule disagree: one row per mode, method, number of edits and kind of prompt, or of answers of
     a model that was asked per model and kind of answer.
 
-    judged: of `answers_to_judge`, here or in `anachron.ask.judged`, with the column ``judge``, null where nothing could
-    be read. Columns: numbers of
+    judged: of `answers_to_judge`, here or in `anachron.probe.ask.judged`, with the column ``judge``, null where
+    nothing could be read. Columns: numbers of
     ``answers``, of those ``judged`` and ``unreadable``; the shares of the judged that ``rule`` and ``judge`` take for
     right, ``disagreement``, and of which judge or rule alone takes for right, ``judge_only`` and ``rule_only``; each
     with Wilson's 95 % interval.

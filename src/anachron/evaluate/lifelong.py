@@ -21,23 +21,23 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.core.errors import ConfigError
 from anachron.core.labels import PLAIN
-from anachron.data.cases import CaseSet
+from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import Edit, edited
 from anachron.edit.corpus import Corpus
 from anachron.edit.failures import failure_of
 from anachron.edit.plan import Planned
-from anachron.errors import ConfigError
-from anachron.evaluate.fluency import fluency
 from anachron.evaluate.joint_edits import EditFile, JointEdit, load, make_batch, make_sequence, save
 from anachron.evaluate.lifelong_metrics import STAGES, locality
 from anachron.evaluate.measure import Measures
-from anachron.evaluate.perplexity import TOKENS, HeldText, perplexity, read_text
+from anachron.evaluate.measures.fluency import fluency
+from anachron.evaluate.measures.perplexity import TOKENS, HeldText, perplexity, read_text
 from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import opened
 from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
-from anachron.io import Json
-from anachron.jobs import Callbacks
+from anachron.io.files import Json
+from anachron.io.jobs import Callbacks
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
 

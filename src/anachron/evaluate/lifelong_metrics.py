@@ -10,13 +10,12 @@ from typing import Any
 
 import polars as pl
 
-from anachron.data.case_records import EditCase
-from anachron.errors import DataError
-from anachron.evaluate.dated_metrics import dated_metrics
+from anachron.analysis.statistics import interval_cells, normal_mean
+from anachron.core.errors import DataError
+from anachron.data.updates.case_records import EditCase, numbered_neighbours, prompts_of
+from anachron.evaluate.measures.dated_metrics import dated_metrics
 from anachron.evaluate.metrics import BOUNDED, METRICS, MORE_METRICS, in_order, summarise, update_metrics
-from anachron.evaluate.questions import numbered_neighbours, prompts_of
 from anachron.evaluate.results import KEYS, METHOD, STAGE, UNEDITED
-from anachron.statistics import interval_cells, normal_mean
 
 # One row per method and number of edits, 0 of the clean model. perplexity: of the held text. fluency: bits, by text.
 # undone: the case_id of the update that was taken out; undone_new, undone_old: p of its objects then, on its prompt;

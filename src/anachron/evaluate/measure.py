@@ -6,23 +6,27 @@ from functools import partial
 
 import numpy as np
 
-from anachron.core.scenarios import DECISIONS
-from anachron.data.case_records import EditCase
+from anachron.core.facts import DECISIONS
+from anachron.data.updates.case_records import EditCase, numbered_neighbours, numbered_prompts, prompts_of, wrong_object
 from anachron.edit.base import Edit, edited
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.passes.batched_adapters import encode_under, score_batched
-from anachron.evaluate.atoke import atoke_pairs, atoke_rows, exact_pairs
-from anachron.evaluate.audit import Audit, audit_rows, sentence_end
 from anachron.evaluate.case_results import CaseResult, failed
-from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
-from anachron.evaluate.fluency import fluency
-from anachron.evaluate.generations import SPARE, generation_rows, names_of
+from anachron.evaluate.measures.atoke import atoke_pairs, atoke_rows, exact_pairs
+from anachron.evaluate.measures.audit import Audit, audit_rows, sentence_end
+from anachron.evaluate.measures.dated import Dating, dated_pairs, dated_rows
+from anachron.evaluate.measures.fluency import fluency
+from anachron.evaluate.measures.generations import SPARE, generation_rows, names_of
+from anachron.evaluate.measures.portability import (
+    TOKENS,
+    judged,
+    portability_pairs,
+    portability_prompts,
+    portability_rows,
+)
+from anachron.evaluate.measures.scenarios import object_pairs, object_rows
 from anachron.evaluate.metrics import geometric_mean
-from anachron.evaluate.portability import TOKENS, judged, portability_pairs, portability_prompts, portability_rows
-from anachron.evaluate.questions import numbered_neighbours, numbered_prompts, prompts_of, wrong_object
-from anachron.evaluate.scenarios import object_pairs, object_rows
-from anachron.lm.answers import WrittenAnswer, natural_answers
-from anachron.lm.generation import greedy_continuations, greedy_texts
+from anachron.lm.generation import WrittenAnswer, greedy_continuations, greedy_texts, natural_answers
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import Triple, score_texts
 from anachron.lm.scoring import count_argmax

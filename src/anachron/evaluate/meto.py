@@ -1,16 +1,16 @@
 """METO's requests: multi-editing with a time objective (Yin and others, AAAI 2024).
 
 METO edits the outgoing and the new fact together, each by its period and by a request whose target is the period. As
-questions of `anachron.evaluate.atoke` the requests are ``extent_old``, ``hes``, ``extent_new`` and ``ces``, in this
-order: what a method that makes one on top of the other does last is the new fact. The authors published no code; that
-order, and the words of our prompts, are ours.
+questions of `anachron.evaluate.measures.atoke` the requests are ``extent_old``, ``hes``, ``extent_new`` and ``ces``,
+in this order: what a method that makes one on top of the other does last is the new fact. The authors published no
+code; that order, and the words of our prompts, are ours.
 """
 
-from anachron.core.scenarios import REPLACEMENT
-from anachron.data.case_records import EditCase
+from anachron.core.errors import DataError
+from anachron.core.facts import REPLACEMENT
+from anachron.data.updates.case_records import EditCase
 from anachron.edit.requests import EditRequest
-from anachron.errors import DataError
-from anachron.evaluate.atoke import timed_questions
+from anachron.evaluate.measures.atoke import timed_questions
 
 
 def meto_requests(case: EditCase) -> list[EditRequest]:

@@ -1,7 +1,7 @@
 """What an update did to a model: efficacy, generalization, bleedover, fluency, seconds (WikiFactDiff, table 3).
 
 Everything starts from the tables of `anachron.evaluate.results`. A failed update has no score: it is counted and never
-given the clean model's. What success means for updates that are no replacement: `anachron.evaluate.scenarios`.
+given the clean model's. What success means for updates that are no replacement: `anachron.evaluate.measures.scenarios`.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from anachron.analysis.statistics import interval_cells, normal_mean, wilson_mean
+from anachron.core.errors import ConfigError, DataError
+from anachron.core.facts import REPLACEMENT, SCENARIOS
 from anachron.core.labels import PLAIN
-from anachron.core.scenarios import REPLACEMENT, SCENARIOS
-from anachron.errors import ConfigError, DataError
-from anachron.evaluate.audit import ANSWERS, AUDIT_METRICS, audit_metrics
-from anachron.evaluate.generations import GENERATION_METRICS, generation_metrics
+from anachron.evaluate.measures.audit import ANSWERS, AUDIT_METRICS, audit_metrics
+from anachron.evaluate.measures.generations import GENERATION_METRICS, generation_metrics
+from anachron.evaluate.measures.scenarios import SCENARIO_METRICS, scenario_metrics
 from anachron.evaluate.results import (
     KEYS,
     METHOD,
@@ -30,8 +32,6 @@ from anachron.evaluate.results import (
     check_results,
     method_label,
 )
-from anachron.evaluate.scenarios import SCENARIO_METRICS, scenario_metrics
-from anachron.statistics import interval_cells, normal_mean, wilson_mean
 
 METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
@@ -224,7 +224,7 @@ def in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:
 def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, bounded: Sequence[str] = BOUNDED) -> pl.DataFrame:
     """One row per mode, scenario and method, from `update_metrics`: the mean of every metric with a 95 % interval.
 
-    names, bounded: of the metrics, and of those from 0 to 1; `anachron.evaluate.dated_metrics` has others.
+    names, bounded: of the metrics, and of those from 0 to 1; `anachron.evaluate.measures.dated_metrics` has others.
 
     Columns: ``mode``, ``scenario``, ``method``, ``variant``, numbers of updates ``done`` and ``failed``, and of
     every metric its mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of;

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from anachron.data.case_records import EditCase
+from anachron.core.errors import DataError
+from anachron.data.updates.case_records import EditCase, numbered_prompts
 from anachron.edit.base import Edit, edited
-from anachron.errors import DataError
 from anachron.evaluate.measure import Measures, probabilities
-from anachron.evaluate.questions import numbered_prompts
-from anachron.evaluate.scenarios import OF_GROUPS
+from anachron.evaluate.measures.scenarios import OF_GROUPS
 from anachron.lm.model import LanguageModel
 
 ROLES = ("new", "obsolete")

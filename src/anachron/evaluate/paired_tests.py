@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from anachron.analysis.metrics import GLOBAL
+from anachron.analysis.statistics import mcnemar, paired_bootstrap, sign_flips
 from anachron.evaluate.metrics import SHARES, SUCCESSES
 from anachron.evaluate.results import METHOD, UNEDITED
-from anachron.metrics import GLOBAL
-from anachron.statistics import mcnemar, paired_bootstrap, sign_flips
 
 OF_EDITS = SUCCESSES
 OF_DATED = tuple(f"{name}_{GLOBAL}" for name in ("present_updated", "past_kept", "both_right"))
@@ -24,13 +24,14 @@ def paired_tests(metrics: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Each method against the unedited model: one row (`TESTS`) per mode, scenario, method and metric.
 
     metrics: a row an update, of `anachron.evaluate.metrics.update_metrics` or
-    `anachron.evaluate.dated_metrics.dated_metrics`, with the unedited model's. names: of the metrics to be tested.
+    `anachron.evaluate.measures.dated_metrics.dated_metrics`, with the unedited model's. names: of the metrics to be
+    tested.
 
     Only updates that have the metric under both models count (``updates``), so ``unedited`` and ``edited``, the two
     means, are over the same ones, and ``difference`` is edited - unedited with its paired bootstrap interval of 95 %,
     null where all updates differ alike, which says nothing about the spread. p is two-sided: by McNemar's exact test
-    for a metric that is 0 or 1 of an update (`SHARES`), else by `anachron.statistics.sign_flips`. It is not corrected
-    for the number of methods and metrics. A metric that no update has under both models has no row.
+    for a metric that is 0 or 1 of an update (`SHARES`), else by `anachron.analysis.statistics.sign_flips`. It is not
+    corrected for the number of methods and metrics. A metric that no update has under both models has no row.
     """
     key = ["mode", "scenario", "case_id"]
     clean = metrics.filter(pl.col("method") == UNEDITED)

@@ -1,7 +1,7 @@
 """The tables that a run of edits writes and that metrics read: their columns, and what must hold in them.
 
 Three of every run, and more of one that has updates other than replacements, lets a model generate
-(`anachron.evaluate.generations`) or asks dated questions (`anachron.evaluate.dated`).
+(`anachron.evaluate.measures.generations`) or asks dated questions (`anachron.evaluate.measures.dated`).
 
 Probabilities are geometric means over the target's tokens, 0 to 1, never logarithms. ``before`` is the clean model, the
 same for all methods, and ``after`` the edited one. A failed update has no score after, only a reason.
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import polars as pl
 from polars.datatypes import DataType
 
+from anachron.analysis.metrics import refuse_rows
 from anachron.core.dates import GRANULARITIES
+from anachron.core.errors import DataError
+from anachron.core.facts import DECISIONS, REPLACEMENT, SCENARIOS
 from anachron.core.labels import PLAIN, VARIANTS
-from anachron.core.scenarios import DECISIONS, REPLACEMENT, SCENARIOS
-from anachron.errors import DataError
-from anachron.evaluate.atoke import ATOKE_KINDS
-from anachron.evaluate.dated import SIDES, WAYS
-from anachron.metrics import refuse_rows
+from anachron.evaluate.measures.atoke import ATOKE_KINDS
+from anachron.evaluate.measures.dated import SIDES, WAYS
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
 TARGET_KINDS = ("update", "generalization")
@@ -60,16 +60,17 @@ UPDATES: Schema = {
 OBJECTS: Schema = {**PROMPT, "role": TEXT, "object": TEXT, **P}
 # One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
 GENERATIONS: Schema = {**PROMPT, "text_before": TEXT, "text_after": TEXT, **PAIR}
-# One row per question of a test that an update brings (`anachron.evaluate.portability`): p of an accepted answer and of
-# the old one, the text generated, whether it is right by its format's rule, whether it begins with an answer (0, 1).
-# needed: any or all of a test's questions. known_before: whether the unedited model has the test's conditions right.
+# One row per question of a test that an update brings (`anachron.evaluate.measures.portability`): p of an accepted
+# answer and of the old one, the text generated, whether it is right by its format's rule, whether it begins with an
+# answer (0, 1). needed: any or all of a test's questions. known_before: whether the unedited model has the test's
+# conditions right.
 PORTABILITY: Schema = {
     **FACT, "prompt_number": COUNT, "needed": TEXT, **P,
     **{f"{value}_{side}": TEXT if value == "text" else NUMBER
        for value in ("old", "text", "right", "begins") for side in ("before", "after")}, "known_before": NUMBER,
 }  # fmt: skip
-# One row per prompt that a model was to answer (`anachron.evaluate.audit`): prompt, names of new and old objects, the
-# answer, whether it ended by itself, and whether it is a new or an old object and nothing else (0, 1).
+# One row per prompt that a model was to answer (`anachron.evaluate.measures.audit`): prompt, names of new and old
+# objects, the answer, whether it ended by itself, and whether it is a new or an old object and nothing else (0, 1).
 NAMES: Schema = {"prompt": TEXT, "new_names": pl.List(TEXT), "old_names": pl.List(TEXT)}
 AUDIT: Schema = {
     **PROMPT, **NAMES, "text_before": TEXT, "text_after": TEXT, "stopped_before": NUMBER, "stopped_after": NUMBER,

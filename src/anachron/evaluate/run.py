@@ -21,30 +21,30 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from anachron.data.case_records import EditCase
-from anachron.data.cases import CaseSet
+from anachron.core.errors import ConfigError, DataError
+from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import Edit, identified
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.make import edits_at_once, make_edits
 from anachron.edit.methods import check_scenarios
 from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError
-from anachron.evaluate.asking import askable
 from anachron.evaluate.case_results import CaseResult, failed, in_order_of
-from anachron.evaluate.dated import ends_unknown, not_asked, past_wordings_unknown, settled
-from anachron.evaluate.dated_metrics import past_scores
 from anachron.evaluate.joint_edits import EditFile, joint_edit, make_batch, make_sequence
 from anachron.evaluate.measure import Measures, measure_apart, or_failed
-from anachron.evaluate.portability import tests_not_asked
+from anachron.evaluate.measures.dated import ends_unknown, not_asked, past_wordings_unknown, settled
+from anachron.evaluate.measures.dated_metrics import past_scores
+from anachron.evaluate.measures.portability import tests_not_asked
+from anachron.evaluate.requests import askable
 from anachron.evaluate.results import METHOD
 from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
-from anachron.io import Json, versions
-from anachron.jobs import Callbacks, now, refuse_others
-from anachron.lm.chat import ends_of
+from anachron.io.files import Json, versions
+from anachron.io.jobs import Callbacks, now, refuse_others
+from anachron.io.run_folder import RunFolder, open_run
+from anachron.lm.generation import ends_of
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
-from anachron.run_folder import RunFolder, open_run
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,27 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.core.errors import DataError
 from anachron.core.labels import label_of
-from anachron.data.case_records import EditCase
-from anachron.data.cases import CaseSet
+from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import edited
-from anachron.errors import DataError
-from anachron.evaluate.case_results import OPTIONAL, PART_SCHEMA, CaseResult, failed, in_order_of, part_table, tables_of
+from anachron.evaluate.case_results import (
+    OPTIONAL,
+    PART_SCHEMA,
+    CaseResult,
+    failed,
+    in_order_of,
+    part_table,
+    tables_of,
+)
 from anachron.evaluate.joint_edits import JointEdit
 from anachron.evaluate.measure import Measures, measure
 from anachron.evaluate.results import METHOD
-from anachron.io import Json
-from anachron.jobs import Callbacks
+from anachron.io.files import Json
+from anachron.io.jobs import Callbacks
+from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
-from anachron.run_folder import RunFolder
 
 CLEAN = "clean"
 PART = 16  # updates a part, unless they share a batch: what is measured together, and what a killed run can lose

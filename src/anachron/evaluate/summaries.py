@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from anachron.evaluate.atoke_metrics import ATOKE_METRICS, atoke_metrics
-from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, dated_metrics
 from anachron.evaluate.lifelong_metrics import lifelong_metrics, lifelong_summary
+from anachron.evaluate.measures.atoke_metrics import ATOKE_METRICS, atoke_metrics
+from anachron.evaluate.measures.dated_metrics import DATED_METRICS, DATED_SHARES, dated_metrics
 from anachron.evaluate.metrics import summarise, update_metrics
 
 Tables = Mapping[str, pl.DataFrame]

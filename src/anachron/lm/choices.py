@@ -1,6 +1,6 @@
 """What is chosen of a model, looked at before torch is loaded."""
 
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 

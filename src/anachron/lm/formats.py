@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from functools import cached_property
 from typing import Any, Literal
 
-from anachron.errors import ConfigError, DataError, ModelError
+from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.lm.spans import Encoded, Located, encode
 from anachron.lm.templates import render
 

@@ -1,15 +1,19 @@
-"""Texts that a model writes: exactly as many tokens as asked for, greedily or sampled."""
+"""Texts that a model writes: exactly as many tokens as asked for, greedily or sampled.
 
-from collections.abc import Callable, Sequence
+Answers that a model writes of its own accord, greedily, up to where it ends them itself. How updates are put to a
+model, raw or in its chat template, and where its answers end by themselves.
+"""
+
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transformers
 
-from anachron.lm.chat import ends_of
-from anachron.lm.formats import openings
+from anachron.lm.formats import TARGETS, ChatTemplate, Format, openings
 from anachron.lm.temporary import Temporary
 
 Over = Callable[[list[int]], bool]
@@ -152,3 +156,91 @@ def _tokens(tokenizer: Any, texts: Sequence[str], special: bool = True) -> list[
     if not special:
         return list(rows)
     return [ids[:-1] if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id else ids for ids in rows]
+
+
+LINE = re.compile(r"[\n\r]")
+
+
+class WrittenAnswer(NamedTuple):
+    """What a model wrote, without special tokens and the space around it.
+
+    stopped: whether it ended by itself. read, wrote: tokens of the prompt with all of the model's template, and of the
+    answer with the one that ends it, as servers count them.
+    """
+
+    text: str
+    stopped: bool
+    read: int
+    wrote: int
+
+
+def natural_answers(
+    lm: Any,
+    prompts: Sequence[str],
+    most_tokens: int,
+    sentence_end: Callable[[str], int | None] = lambda text: None,
+    kept: Collection[str] = (),
+) -> list[WrittenAnswer]:
+    """What a model answers each prompt, given nothing but the prompt, in at most so many tokens.
+
+    In a chat an answer ends where the model ends its turn. Raw text ends at the end-of-text token, at the first line
+    break behind a word, and where ``sentence_end`` sees an end in the text so far: a base model goes on with other
+    questions and facts. One that is ended by ``most_tokens``, or by the model's context, has not stopped. Prefix and
+    batches are as in `anachron.lm.generation.greedy_texts`.
+
+    kept: special tokens that stay in the text, such as the marks around a model's reasoning.
+    """
+    ends, raw = ends_of(lm), lm.style.kind == "raw"
+    added = lm.tokenizer.added_tokens_decoder  # id -> token, the special ones and others
+    dropped = {*lm.tokenizer.all_special_ids, *(token for token, one in added.items() if one.special)}
+    dropped -= {token for token, one in added.items() if one.content in kept}
+
+    def cut(tokens: Sequence[int]) -> tuple[str, bool]:
+        end = next((place for place, token in enumerate(tokens) if token in ends), None)
+        text = lm.tokenizer.decode([token for token in tokens[:end] if token not in dropped]).lstrip()
+        if raw:
+            line = LINE.search(text)
+            within = text if line is None else text[: line.start()]
+            place = sentence_end(within)
+            if place is not None or line is not None:
+                return within[:place].rstrip(), True
+        return text.rstrip(), end is not None
+
+    def stopped(tokens: Sequence[int]) -> bool:
+        return cut(tokens)[1]
+
+    given = opened(lm, prompts)
+    rows = written(lm, given, [most_tokens] * len(prompts), over=stopped)
+    wrote = [next((n for n in range(1, len(row)) if stopped(row[:n])), len(row)) for row in rows]
+    return [WrittenAnswer(*cut(row), len(ids), n) for row, ids, n in zip(rows, given, wrote, strict=True)]
+
+
+def update_style(tokenizer: Any, kind: Any, today: str | None = None) -> Format:
+    """The format of edit requests and of the prompts that edits are evaluated by, for `LanguageModel.style`.
+
+    kind: ``raw``, or ``chat`` (user: the prompt, assistant: the answer). today: the day that a template is told is
+    today, where it asks for one (ISO); by default this day. Raises `ConfigError` for another kind, `ModelError` for a
+    chat template that is missing or cannot be used.
+    """
+    style = replace(TARGETS, kind=kind)
+    if style.kind == "raw":
+        return style
+    template = ChatTemplate(tokenizer, today)
+    template.fill("?", ".")
+    return replace(style, template_date=template.today if template.asks_date else None)
+
+
+def ends_of(lm: Any) -> frozenset[int]:
+    """Tokens by which a model says that its text is over.
+
+    The tokenizer's end of text, those of the model's own settings for generation, and in a chat the mark that the
+    template puts behind an answer.
+    """
+    own = lm.model.generation_config.eos_token_id
+    ends = {lm.tokenizer.eos_token_id, *(own if isinstance(own, list) else [own])}
+    if lm.style.kind == "chat":
+        tail = ChatTemplate(lm.tokenizer, lm.style.template_date).tail.lstrip()
+        behind = lm.tokenizer(tail, add_special_tokens=False)["input_ids"] if tail else []
+        marks = {*lm.tokenizer.all_special_ids, *lm.tokenizer.added_tokens_decoder}
+        ends |= {*behind[:1]} & marks
+    return frozenset(end for end in ends if end is not None)

@@ -3,11 +3,15 @@ arithmetic.
 
 Everything that a configuration says is part of it; the few fields that are not are listed in `LEFT_OUT`, with the
 reason. What Python code changes elsewhere (an attribute of a module, a buffer that is not saved) cannot be seen here.
+
+What a model computes on, for the record of a run.
 """
 
 import hashlib
 import json
 import math
+import os
+import platform
 import sys
 from collections.abc import Iterable
 from enum import Enum
@@ -20,11 +24,10 @@ from transformers import PreTrainedConfig
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from anachron.lm.numerics import dtype_name
+from anachron.lm.sites import hash_into
 from anachron.lm.spans import require_offsets
-from anachron.lm.weights import hash_into
 
 Json = dict[str, Any]
-
 # Fields of a configuration that are no part of a model's identity, and why.
 LEFT_OUT = {
     "transformers_version": "who wrote the file; a run records the version that it uses",
@@ -34,7 +37,6 @@ LEFT_OUT = {
 }
 RECORDED = ("torch", "transformers")  # packages whose versions a run records, so that their code need not be hashed
 REMOTE = "transformers_modules"  # the package that transformers puts the code of a checkpoint into
-
 DESCRIBED = ("architecture", "config", "adapters", "code")
 
 
@@ -173,3 +175,16 @@ def _digest(value: Any) -> str:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def hardware(device: str) -> dict[str, Any]:
+    """The machine of this process, and the GPU where ``device`` is one."""
+    about: dict[str, Any] = {
+        "device": device,
+        "machine": platform.machine(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+    }
+    if device.startswith("cuda"):
+        about["gpu"] = torch.cuda.get_device_name(device)
+    return about

@@ -8,7 +8,6 @@ import json
 import logging
 import traceback
 from collections.abc import Mapping
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -17,74 +16,25 @@ import torch
 import transformers
 from transformers.utils import find_adapter_config_file
 
-from anachron.errors import AnachronError, ConfigError, ModelError, first_line
-from anachron.lm import gguf_files
-from anachron.lm.bars import no_bars_in_logs
+from anachron.core.errors import AnachronError, ConfigError, ModelError, first_line
 from anachron.lm.checkpoints import Filling, fault, harmless, some
 from anachron.lm.choices import check_dtype
-from anachron.lm.hub import out_of_reach, why_not_found
+from anachron.lm.gguf import files as gguf_files
+from anachron.lm.hub import no_bars_in_logs, out_of_reach, why_not_found
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import dtype_name
 from anachron.lm.soundness import check_causal, check_finite, check_tokenizer
-from anachron.lm.tokenizer_rules import TOKENIZER, TOKENIZER_SETTINGS, by_its_file, found_file
+from anachron.lm.tokenizers import DEMO, DEMO_UNTRAINED, demo_folder, load_tokenizer
 
 if TYPE_CHECKING:
-    from anachron.lm.llamacpp import LlamaModel
+    from anachron.lm.gguf.llamacpp import LlamaModel
 
 log = logging.getLogger("anachron")
-
-DEMO, DEMO_UNTRAINED = "demo", "demo-untrained"
-
-
-def demo_folder() -> Path:
-    """Where the bundled demo model lies."""
-    return Path(str(files("anachron.lm").joinpath("demo_model")))
 
 
 def taught_facts() -> frozenset[str]:
     """Ids of the facts of ``mini`` that the demo model was trained on; the others it never saw."""
     return frozenset(json.loads((demo_folder() / "taught.json").read_text("utf-8"))["taught"])
-
-
-@no_bars_in_logs()
-def load_tokenizer(
-    name: str, *, revision: str | None = None, trust_remote_code: bool = False, chat_template: str | None = None
-) -> Any:
-    """Load the tokenizer of a hub name, a folder, a GGUF file or ``demo``; chat_template replaces its own template.
-
-    Raises `ModelError` in one line.
-    """
-    source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
-    gguf_files.refuse_folder_of_files(name)
-    alone = not gguf_files.is_gguf(name) and out_of_reach(source)
-    try:
-        if gguf_files.is_gguf(name):
-            tokenizer = gguf_files.load_tokenizer(gguf_files.open_gguf(name, revision))
-        else:
-            if base := _lends_tokenizer(source, revision, alone):
-                source, revision = base
-                alone = out_of_reach(source)
-            how = {"revision": revision, "trust_remote_code": trust_remote_code, "local_files_only": alone}
-            tokenizer = by_its_file(transformers.AutoTokenizer.from_pretrained(source, **how), name, source, how)
-    except AnachronError:
-        raise
-    except Exception as error:  # transformers raises many classes here; all mean the same to a user
-        reason = why_not_found(source) if alone else first_line(error)
-        raise ModelError(f"cannot load a tokenizer from {name!r}: {reason}") from error
-    if chat_template is not None:
-        tokenizer.chat_template = chat_template
-    return tokenizer
-
-
-def _lends_tokenizer(source: str, revision: str | None, alone: bool) -> tuple[str, str | None] | None:
-    """The model under an adapter, and its revision, where the adapter has no tokenizer, as peft saves it."""
-    how = {"revision": revision, "local_files_only": alone}
-    adapter = find_adapter_config_file(source, **how)
-    if adapter is None or any(found_file(source, file, how) for file in (TOKENIZER, TOKENIZER_SETTINGS)):
-        return None
-    settings = json.loads(Path(adapter).read_text("utf-8"))
-    base = settings.get("base_model_name_or_path")
-    return (base, settings.get("revision")) if base else None
 
 
 @no_bars_in_logs()
@@ -116,6 +66,8 @@ def load_model(
     device_map: str | None = ..., revision: str | None = ..., tokenizer: str | None = ...,
     chat_template: str | None = ..., trust_remote_code: bool = ...,
 ) -> LanguageModel: ...  # fmt: skip
+
+
 @overload
 def load_model(
     name: str, *, backend: Literal["llama.cpp"], dtype: str = ..., device: str | None = ...,
@@ -154,7 +106,7 @@ def load_model(
     or of another shape), weights or logits are not finite, it is not causal, or the tokenizer has tokens that it lacks.
     """
     if backend == "llama.cpp":
-        from anachron.lm.llamacpp import load_gguf
+        from anachron.lm.gguf.llamacpp import load_gguf
 
         return load_gguf(
             name, tokenizer=tokenizer, chat_template=chat_template, dtype=dtype, device=device, device_map=device_map,

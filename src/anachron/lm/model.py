@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from anachron.errors import TooLongError
+from anachron.core.errors import TooLongError
 from anachron.lm.formats import TARGETS, Format, as_triple, encode_pairs
-from anachron.lm.hardware import hardware
-from anachron.lm.identity import (
+from anachron.lm.identity import (  # fmt: skip
     arithmetic,
     described,
+    hardware,
     model_fingerprint,
     tokenizer_fingerprint,
     weights_fingerprint,
-)  # fmt: skip
+)
 from anachron.lm.plans import Plan, fitting, make_plan, prefix_tree_saves_tokens, score_plan
 from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, OfBatch, count_argmax, input_device, rank_first, score_all
 from anachron.lm.selfcheck import TreeChecks
+from anachron.lm.sites import is_quantised
 from anachron.lm.soundness import check_token
 from anachron.lm.spans import Encoded
-from anachron.lm.weights import is_quantised
 
 
 @dataclass
@@ -35,7 +35,7 @@ class LanguageModel:
     puts before every prompt, ``edit_of`` the fingerprint of the model without it, ``edit_beside`` fingerprints of
     the changes that are computed beside the weights and ``memories`` those of them that are memories
     (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are put to it when it is
-    edited, and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.chat.update_style`).
+    edited, and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.generation.update_style`).
     ``file`` is the SHA-256 of the GGUF file that it was read from.
     """
 
@@ -109,7 +109,7 @@ class LanguageModel:
         }
 
     def hardware(self) -> dict[str, Any]:
-        """See `anachron.lm.hardware`."""
+        """See `anachron.lm.identity`."""
         return hardware(str(self.device))
 
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:

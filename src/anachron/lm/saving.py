@@ -11,10 +11,10 @@ from pathlib import Path
 import filelock
 from safetensors import SafetensorError
 
-from anachron.errors import ConfigError, unwritable
-from anachron.lm.bars import no_bars_in_logs
+from anachron.core.errors import ConfigError, unwritable
+from anachron.lm.hub import no_bars_in_logs
 from anachron.lm.model import LanguageModel
-from anachron.lm.weights import is_quantised
+from anachron.lm.sites import is_quantised
 
 
 def save_model(lm: LanguageModel, folder: Path | str) -> None:
@@ -72,5 +72,5 @@ def new_folder(folder: Path | str, what: str) -> Iterator[Path]:
         raise unwritable(target, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        Path(lock.lock_file).unlink(missing_ok=True)  # while it is held, as anachron.jobs.locked does
+        Path(lock.lock_file).unlink(missing_ok=True)  # while it is held, as anachron.io.jobs.locked does
         lock.release()

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from anachron.errors import ModelError
+from anachron.core.errors import ModelError
 from anachron.lm.formats import Format
 from anachron.lm.plans import Plan
 from anachron.lm.scoring import Counters

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from anachron.errors import BackendError, ModelError, first_line
+from anachron.core.errors import BackendError, ModelError, first_line
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import Temporary, unchanged

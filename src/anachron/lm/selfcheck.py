@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anachron.errors import AnachronError, first_line
+from anachron.core.errors import AnachronError, first_line
 from anachron.lm.batches import Limits, fed_length, pieces_of, plan_batches
 from anachron.lm.numerics import COARSE_BOUND, FINE_BOUND
 from anachron.lm.prefix_tree import Extent, extents

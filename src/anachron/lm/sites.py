@@ -2,6 +2,8 @@
 
 Found by the names of the model's own modules, not by a list of architectures: GPT-2, GPT-J, GPT-Neo, GPT-NeoX, OPT,
 Bloom, Phi, and all whose blocks are laid out as Llama's (Mistral, Qwen2, Qwen3, Gemma-2, Gemma-3, Phi-3, OLMo ...).
+
+Weights as ordinary tensors and as bytes, also those of libraries that quantise.
 """
 
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from typing import Any
 import torch
 from transformers.pytorch_utils import Conv1D
 
-from anachron.errors import ConfigError, ModelError
+from anachron.core.errors import ConfigError, ModelError
 
 BLOCKS = (
     "transformer.h",
@@ -149,3 +151,28 @@ def features(owner: Any, name: str) -> tuple[int, int]:
 def as_stored(owner: torch.nn.Module, matrix: torch.Tensor) -> torch.Tensor:
     """A matrix (outputs, inputs) in the orientation that a linear module keeps its weight in."""
     return matrix.T.contiguous() if isinstance(owner, Conv1D) else matrix.contiguous()
+
+
+def parts_of(weight: torch.Tensor) -> Iterator[torch.Tensor]:
+    """A weight as ordinary tensors: those that torchao makes are several that behave as one."""
+    if is_composed(weight):
+        for part in weight.__tensor_flatten__()[0]:  # type: ignore[attr-defined]
+            yield from parts_of(getattr(weight, part))
+    else:
+        yield weight.detach()
+
+
+def is_composed(weight: torch.Tensor) -> bool:
+    return hasattr(weight, "__tensor_flatten__")
+
+
+def is_quantised(model: Any) -> bool:
+    """Whether weights have fewer bits than the dtype that they are computed in."""
+    return bool(getattr(model, "is_quantized", False)) or any(map(is_composed, model.parameters()))
+
+
+def hash_into(digest: Any, weight: torch.Tensor) -> None:
+    """Add all bytes of a weight to a hash of `hashlib`."""
+    for part in parts_of(weight):
+        if part.numel():  # an empty tensor cannot be viewed as bytes
+            digest.update(part.reshape(-1).contiguous().cpu().view(torch.uint8).numpy().data)

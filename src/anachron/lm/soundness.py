@@ -4,10 +4,10 @@ from typing import Any
 
 import torch
 
-from anachron.errors import ModelError, first_line
+from anachron.core.errors import ModelError, first_line
 from anachron.lm.numerics import dtype_name
 from anachron.lm.scoring import input_device
-from anachron.lm.weights import parts_of
+from anachron.lm.sites import parts_of
 
 
 def check_finite(model: Any, name: str) -> None:

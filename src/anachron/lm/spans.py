@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from anachron.errors import DataError, ModelError, first_line
+from anachron.core.errors import DataError, ModelError, first_line
 
 CHUNK = 4096  # texts tokenised at a time
 

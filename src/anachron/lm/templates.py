@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from anachron.errors import ModelError
+from anachron.core.errors import ModelError
 
 SECONDS = 10.0  # for one conversation of two turns, which takes well under a thousandth of it
 AT_ONCE = 256  # conversations

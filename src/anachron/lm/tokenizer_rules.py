@@ -17,7 +17,7 @@ import transformers
 from transformers.tokenization_utils_base import get_fast_tokenizer_file
 from transformers.utils import cached_file
 
-from anachron.errors import ModelError
+from anachron.core.errors import ModelError
 
 log = logging.getLogger("anachron")
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from anachron.errors import first_line
+from anachron.core.errors import first_line
 from anachron.lm.batches import Limits
 from anachron.lm.prefix_tree import TreeBatch, Walk
 from anachron.lm.scoring import (

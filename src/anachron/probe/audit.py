@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import Date
+from anachron.core.errors import DataError
 from anachron.core.periods import Boundaries, Period
 from anachron.core.sameness import name_key
 from anachron.core.several_periods import alpha_in, parse_periods, status_in
-from anachron.errors import DataError
 from anachron.lm.formats import Format, check_pair, locate
 from anachron.lm.spans import Encoded, Located, cut, tokenise
 

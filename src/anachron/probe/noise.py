@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from anachron.errors import BackendError
-from anachron.io import Json
+from anachron.core.errors import BackendError
+from anachron.io.files import Json
 from anachron.lm.batches import fed_length
 from anachron.lm.numerics import COARSE_BOUND, FINE_BOUND
 from anachron.lm.plans import Plan

@@ -5,17 +5,9 @@ from typing import Any
 
 import polars as pl
 
-from anachron.errors import DataError
-from anachron.io import (
-    Json,
-    file_fingerprint,
-    parse_json,
-    read_bytes,
-    read_jsonl,
-    read_table,
-    write_manifest,
-    write_table,
-)
+from anachron.core.errors import DataError
+from anachron.io.files import Json, file_fingerprint, parse_json, read_bytes, read_jsonl, write_manifest
+from anachron.io.tables import read_table, write_table
 from anachron.lm.formats import Format, as_triple, check_pair
 from anachron.lm.scorer import Scorer, score_texts
 

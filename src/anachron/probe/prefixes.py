@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from anachron.errors import ConfigError
-from anachron.io import refuse_binary
+from anachron.core.errors import ConfigError
+from anachron.io.files import refuse_binary
 from anachron.lm.formats import PREFIXES
 
 

@@ -8,13 +8,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from anachron.core.errors import DataError
 from anachron.core.notebook import html_record
 from anachron.data.columns import MORE_SCHEMA
-from anachron.data.loaders import Dataset, load_dataset
-from anachron.errors import DataError
-from anachron.facts.own import is_fact_file
-from anachron.io import Json, table_bytes, versions
-from anachron.jobs import Callbacks, now
+from anachron.data.dataset import Dataset
+from anachron.data.loaders import load_dataset
+from anachron.data.own.files import is_fact_file
+from anachron.io.files import Json, versions
+from anachron.io.jobs import Callbacks, now
+from anachron.io.run_folder import RunFolder, open_run
+from anachron.io.tables import table_bytes
 from anachron.lm.formats import ChatTemplate, Format
 from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
@@ -22,11 +25,11 @@ from anachron.lm.plans import Plan, tokens_computed
 from anachron.lm.prefix_tree import distinct_prefixes
 from anachron.lm.scorer import Scorer, check_log_probs
 from anachron.lm.scoring import Counters
-from anachron.probe.asked import date_style, questions_of_run
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import measure_noise
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
 from anachron.probe.prefixes import prefix_text
+from anachron.probe.questions import date_style, questions_of_run
 from anachron.probe.runs import (
     ASKED_FILE,
     LEFT_OUT_FILE,
@@ -39,7 +42,6 @@ from anachron.probe.runs import (
     rename,
 )
 from anachron.probe.unopened import Unopened, keep_source, recorded_identity
-from anachron.run_folder import RunFolder, open_run
 
 SCORE_COLUMNS = (
     "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",

@@ -1,6 +1,6 @@
 """Probe runs that are done: how they are found, read, and put beside others.
 
-A run folder (`anachron.run_folder`) holds ``run.json`` (settings, model, data set, versions, hardware, times,
+A run folder (`anachron.io.run_folder`) holds ``run.json`` (settings, model, data set, versions, hardware, times,
 checksums), ``plan.parquet`` (which text is scored in which batch and part), ``scores/part-*.parquet`` (written as the
 run goes) and, once done, ``scores.parquet`` (all parts in the order of the data set) and ``asked.csv`` (the question of
 each fact).
@@ -13,12 +13,13 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.analysis.metrics import POOLED, RUN_KEYS
 from anachron.core.dates import Date
-from anachron.errors import ConfigError, DataError
-from anachron.io import Json, file_fingerprint, read_table
-from anachron.jobs import locked
-from anachron.metrics import POOLED, RUN_KEYS
-from anachron.run_folder import RUN_FILE, RunFolder
+from anachron.core.errors import ConfigError, DataError
+from anachron.io.files import Json, file_fingerprint
+from anachron.io.jobs import locked
+from anachron.io.run_folder import RUN_FILE, RunFolder
+from anachron.io.tables import read_table
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
 ASKED_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # the latter of a run about a file of facts

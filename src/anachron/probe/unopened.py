@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
-from anachron.io import Json
+from anachron.io.files import Json
+from anachron.io.run_folder import RUN_FILE, RunFolder
 from anachron.lm.scorer import Scorer
-from anachron.run_folder import RUN_FILE, RunFolder
 
 
 class Unopened:

@@ -8,14 +8,13 @@ from typing import Any
 
 import polars as pl
 
+from anachron.analysis import catalogue
+from anachron.analysis.analyses.analysis import Analysis
+from anachron.analysis.metrics import GLOBAL, RUN_KEYS, without_matches
+from anachron.analysis.study import Study
 from anachron.core.notebook import html_record, html_table
-from anachron.io import Json, versions, write_bytes, write_json, write_table
-from anachron.metrics import GLOBAL, RUN_KEYS, without_matches
-from anachron.probe import catalogue
-from anachron.probe.analyses.analysis import Analysis
-from anachron.probe.study import Study
-from anachron.text.markdown import markdown_table
-from anachron.text.spreadsheets import harmless
+from anachron.io.files import Json, versions, write_bytes, write_json
+from anachron.io.tables import harmless, markdown_table, write_table
 
 PRINTED_ROWS = 1000
 
@@ -74,7 +73,7 @@ def write_tables(
 ) -> Written:
     """Write every table that a study allows into a folder, with a manifest.
 
-    ``NAME.parquet`` and ``NAME.csv`` (see `anachron.text.spreadsheets`), and ``markdown/NAME.md`` and
+    ``NAME.parquet`` and ``NAME.csv`` (see `anachron.io.tables`), and ``markdown/NAME.md`` and
     ``latex/NAME.tex`` of tables for print. Those that an earlier study left in the folder are removed. progress: told
     how many analyses are done, out of how many.
     """

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
-from anachron.text.markdown import markdown_table
+from anachron.io.tables import markdown_table
 
 Value = tuple[float | None, float | None, float | None]  # a mean and the bounds of its interval; None: not known
 SHORT = 12  # letters of a heading that stays on one line

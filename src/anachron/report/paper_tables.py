@@ -5,18 +5,18 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.errors import ConfigError
+from anachron.analysis.analyses.analysis import Analysis, InPaper
+from anachron.analysis.metrics import POOLED, RUN_KEYS
+from anachron.core.errors import ConfigError
 from anachron.evaluate.results import UNEDITED, method_label
-from anachron.metrics import POOLED, RUN_KEYS
-from anachron.probe.analyses.analysis import Analysis, InPaper
-from anachron.report.edits import WORDS, Columns, Layout, leading, same_in_all
+from anachron.report.edits.paired_tests import SAME
+from anachron.report.edits.portability import COLUMNS as PORTABILITY_COLUMNS
+from anachron.report.edits.portability import NAME as PORTABILITY
+from anachron.report.edits.portability import TITLE as PORTABILITY_TITLE
+from anachron.report.edits.portability import WORDS as PORTABILITY_WORDS
+from anachron.report.edits.tables import WORDS, Columns, Layout, leading, same_in_all
 from anachron.report.outputs import remove_printed, write_printed
-from anachron.report.paired_tests import SAME
 from anachron.report.paper import Numbers, PaperTable, paper_latex, paper_markdown, same_count
-from anachron.report.portability import COLUMNS as PORTABILITY_COLUMNS
-from anachron.report.portability import NAME as PORTABILITY
-from anachron.report.portability import TITLE as PORTABILITY_TITLE
-from anachron.report.portability import WORDS as PORTABILITY_WORDS
 
 STYLES = ("plain", "paper")
 BESIDE = 8  # columns of means that a page has room for, beside one of words
@@ -38,7 +38,8 @@ def check_style(style: str) -> str:
 
 
 def summary_paper(summary: pl.DataFrame) -> PaperTable:
-    """Rows of `anachron.metrics.summarise`: W and R in per cent, the best model at each granularity in bold."""
+    """Rows of `anachron.analysis.metrics.summarise`: W and R in per cent, the best model at each granularity in
+    bold."""
     same = [name for name in RUN_KEYS if summary[name].n_unique() == 1]
     words = {name: summary[name].to_list() for name in RUN_KEYS if name not in same}
     words["dates"] = summary["granularity"].to_list()
@@ -256,7 +257,8 @@ def paper_of_tests(tests: pl.DataFrame, name: str) -> PaperTable | None:
 
 
 def paper_of_portability(summary: pl.DataFrame) -> PaperTable:
-    """Rows of `anachron.evaluate.portability.portability_summary`: the best edited model of a kind of test in bold."""
+    """Rows of `anachron.evaluate.measures.portability.portability_summary`: the best edited model of a kind of test in
+    bold."""
     rows = summary.with_columns(method_label())
     words = {name: rows[name].to_list() for name in PORTABILITY_WORDS if name != "mode" or rows[name].n_unique() > 1}
     updates = same_count(rows["updates"], "updates")

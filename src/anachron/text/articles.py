@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 from anachron.text.kinds import KINDS
 
 _LINKS = frozenset({"of", "in", "for", "on", "at", "to", "without", "from", "with"})

@@ -15,8 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from anachron.errors import DataError
-from anachron.io import read_json
+from anachron.core.errors import DataError
+from anachron.io.files import read_json
 from anachron.text.agreement import in_phrase
 from anachron.text.articles import in_sentence
 from anachron.text.questions import SUBJECT_SLOT

@@ -3,7 +3,7 @@
 The procedure is that of WikiFactDiff, appendices A.5 and C: for triples of a relation a model writes ten sentences
 each, at temperature 0; those that contain the subject and end with the object become templates; the five most frequent
 of the relation stay, for what many triples share fits all of them. Everything here is a function of its arguments:
-`anachron.text.llm` does the asking.
+`anachron.io.llm` does the asking.
 """
 
 import re
@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from anachron.errors import DataError
+from anachron.core.errors import DataError
+from anachron.io.json_answers import by_frequency, example_line, fact_lines, object_in, shown
 from anachron.text.cloze import OBJECT_SLOT, cloze_fault
-from anachron.text.json_answers import by_frequency, example_line, fact_lines, object_in, shown
 from anachron.text.questions import SUBJECT_SLOT
 
 SENTENCES = 10

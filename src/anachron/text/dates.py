@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from anachron.core.dates import Date
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 from anachron.text.openings import behind_opening
 
 

@@ -7,7 +7,7 @@ its unit. Digits are never computed with, so none is lost or made up.
 import re
 
 from anachron.core.dates import Date
-from anachron.errors import DataError
+from anachron.core.errors import DataError
 from anachron.text.dates import bare_date, in_era, wording_of
 
 DAY, MONTH, YEAR, DECADE, CENTURY, MILLENNIUM = 11, 10, 9, 8, 7, 6  # precisions of times

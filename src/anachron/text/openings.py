@@ -1,8 +1,14 @@
-"""How questions begin, in each language that dates are worded in: what tells the language, and loses its capital."""
+"""How questions begin, in each language that dates are worded in: what tells the language, and loses its capital.
+
+Where a word ends, in scripts that write spaces between words and in those that do not.
+"""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+
+from anachron.core.sameness import name_key
 
 _OPENINGS = {
     "English": "after against among as at before between by did during for from had how in into of on through to under"
@@ -47,3 +53,51 @@ def guessed_language(questions: Iterable[str]) -> str | None:
         votes[of[0] if len(of) == 1 else None] += 1
     language, count = next(iter(votes.most_common(1)), (None, 0))
     return language if 2 * count > votes.total() else None
+
+
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+
+
+def goes_on(left: str, right: str) -> bool:
+    """Whether two neighbouring characters are of one word: letters, digits, and the marks that belong to letters.
+
+    Scripts that write words, or a name and its particle, without a space have no such border: any will do there, but
+    never one inside a character. An empty text, for the end, goes on from nothing.
+    """
+    if right and unicodedata.category(right).startswith("M"):
+        return bool(left)
+    if not all(c and (c.isalnum() or unicodedata.category(c).startswith("M")) for c in (left, right)):
+        return False
+    return not any(unicodedata.name(c, "").startswith(UNSPACED) for c in (left, right))
+
+
+def last_mention(text: str, name: str) -> int | None:
+    """Where a name begins that a text mentions as a whole word, the last of several; None where it does not."""
+    mentions = [mention.start() for mention in re.finditer(f"(?={re.escape(name)})", text)]
+    whole = [start for start in mentions if _is_whole(text, start, start + len(name))]
+    return whole[-1] if whole else None
+
+
+def mention(text: str, name: str) -> tuple[int, int] | None:
+    """Where the last mention of a name as a whole word begins and ends: as it is written, else in another spelling of
+    it (`anachron.core.sameness`). A name in capitals (WHO) is not found in a word of small letters (who)."""
+    if (start := last_mention(text, name)) is not None:
+        return start, start + len(name)
+    key = name_key(name)
+    if not key or key not in name_key(text):
+        return None
+    for start in reversed(range(len(text))):
+        if not name_key(text[start]):  # white space or an invisible character, with which no mention begins
+            continue
+        for end in range(start + 1, len(text) + 1):
+            part = name_key(text[start:end])
+            if part == key and _is_whole(text, start, end) and not (name.isupper() and text[start:end].islower()):
+                return start, end
+            if not key.startswith(part[:-1]):  # the last letter may still be composed with what follows
+                break
+    return None
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether the span begins and ends where words do."""
+    return not goes_on(text[start - 1 : start], text[start]) and not goes_on(text[end - 1], text[end : end + 1])

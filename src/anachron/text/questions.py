@@ -11,8 +11,8 @@ from functools import cache
 from importlib.resources import files
 
 from anachron.core.draws import draw
+from anachron.core.errors import DataError
 from anachron.core.sameness import name_key, same_name
-from anachron.errors import DataError
 from anachron.text.articles import in_sentence
 from anachron.text.openings import OPENINGS
 

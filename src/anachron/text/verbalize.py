@@ -3,34 +3,24 @@
 The procedure is that of TimeStress, section 3.2.2 and appendix A.2: the model is given the fact with descriptions of
 its parts, an example of the relation and the year in the middle of the fact's period; it writes four questions that
 open with that year; the year is taken off, and the answer must be the object. A fact with one bad question is dropped
-whole, with the reason. Everything here is a function of its arguments: `anachron.text.llm` does the asking.
+whole, with the reason. Everything here is a function of its arguments: `anachron.io.llm` does the asking.
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from anachron.core.dates import Date
+from anachron.core.errors import DataError
 from anachron.core.periods import Period
-from anachron.errors import DataError
+from anachron.io.json_answers import example_line, fact_lines, object_in, quoted, shown
 from anachron.text.dates import Wording, date_in_words, wording_of
-from anachron.text.json_answers import example_line, fact_lines, object_in, quoted, shown
-from anachron.text.kinds import KINDS, subject_kind
-from anachron.text.languages import Language, language_of
-from anachron.text.questions import (
-    PARAPHRASES,
-    draw_question,
-    question_fault,
-    same_label,
-)
+from anachron.text.kinds import KINDS
+from anachron.text.questions import PARAPHRASES
+from anachron.text.templates import FactToWord, Failed, Outcome, checked_pairs, unaskable
 
 NEEDED = ("fact_id", "subject_label", "relation_id", "object_label")
 NEEDED_BY_MODELS = ("relation_label", "start", "end")
-TEMPLATES = "templates"
-NO_TEMPLATES = "relation without templates"  # a reason to fail
-
 QUESTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -47,46 +37,6 @@ QUESTIONS_SCHEMA: dict[str, Any] = {
     "required": ["questions"],
     "additionalProperties": False,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class FactToWord:
-    """What a question is made from.
-
-    year: in the middle of the fact's period; None where no end is known. subject_kind: of `anachron.text.kinds`.
-    """
-
-    fact_id: str
-    subject: str
-    relation_id: str
-    object: str
-    relation: str = ""
-    year: int | None = None
-    subject_description: str = ""
-    relation_description: str = ""
-    object_description: str = ""
-    subject_kind: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verbalised:
-    """Four questions without date, each ending with ``?``, and which of them the fact is asked with (0 to 3)."""
-
-    fact_id: str
-    questions: tuple[str, ...]
-    drawn: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A fact that gets no question: ``reason`` is one of few, for counting; ``detail`` says what was seen."""
-
-    fact_id: str
-    reason: str
-    detail: str
-
-
-Outcome = Verbalised | Failed
 
 
 def fact_to_word(row: Mapping[str, Any]) -> FactToWord:
@@ -219,28 +169,6 @@ def prompt_of(
     return fact_prompt(fact, opening, example_for(fact, examples), language)
 
 
-def unaskable(fact: FactToWord) -> Failed | None:
-    """Why a fact cannot be verbalised by any means, or None."""
-    for name in ("subject", "object"):
-        if not getattr(fact, name):
-            return Failed(fact.fact_id, "no label", f"the {name} has no label")
-    return None
-
-
-def by_templates(fact: FactToWord, seed: int = 0, language: Language | None = None) -> Outcome:
-    """Four questions from the templates of the fact's relation, or why not. language: by default English."""
-    language = language or language_of("en")
-    if (failed := unaskable(fact)) is not None:
-        return failed
-    if fact.relation_id not in language.relations:
-        named = f" ({fact.relation})" if fact.relation else ""
-        return Failed(fact.fact_id, NO_TEMPLATES, f"{fact.relation_id}{named}")
-    templates = language.relations[fact.relation_id].questions
-    kind = subject_kind(fact.relation_id, fact.subject_kind)
-    worded = [(language.question(template, fact.subject, kind), fact.object) for template in templates]
-    return _checked(fact, worded, seed, language.name)
-
-
 def by_answer(fact: FactToWord, text: str, seed: int = 0, style: str | Wording = "american") -> Outcome:
     """Four questions from what a model wrote about the fact (see `fact_prompt`), or why not."""
     try:
@@ -256,32 +184,7 @@ def by_answer(fact: FactToWord, text: str, seed: int = 0, style: str | Wording =
             detail = f"question {question!r} does not open with {opening!r}"
             return Failed(fact.fact_id, "no date phrase in front", detail)
         bare.append((question[len(opening) :], answer))
-    return _checked(fact, bare, seed, wording_of(style).language)
-
-
-def _checked(fact: FactToWord, pairs: Sequence[tuple[str, str]], seed: int, language: str) -> Outcome:
-    for question, answer in pairs:
-        fault = _fault(fact, question, answer, language)
-        if fault is not None:
-            return Failed(fact.fact_id, *fault)
-    questions = tuple(question for question, _ in pairs)
-    if len({re.sub(r"\W", "", question.casefold()) for question in questions}) < len(questions):
-        return Failed(fact.fact_id, "questions not distinct", f"two of {list(questions)} are the same")
-    return Verbalised(fact.fact_id, questions, draw_question(questions, fact.fact_id, seed))
-
-
-def _fault(fact: FactToWord, question: str, answer: str, language: str) -> tuple[str, str] | None:
-    fault = question_fault(question, fact.subject, fact.object, answer, language)
-    if fault is not None:
-        subject = fault[0] == "wrong answer" and same_label(answer, fact.subject)
-        return ("answer is the subject", fault[1]) if subject else fault
-    if question != " ".join(question.split()):
-        return "stray white space", f"question {question!r} must be one line with single spaces"
-    if fact.year is not None:
-        rest = re.sub(re.escape(fact.subject), "", question, flags=re.IGNORECASE)
-        if re.search(rf"(?<![\w-]){abs(fact.year)}(?!\w)", rest):
-            return "date left", f"question {question!r} still mentions {abs(fact.year)}"
-    return None
+    return checked_pairs(fact, bare, seed, wording_of(style).language)
 
 
 def read_answer(text: str) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from anachron.errors import ConfigError, ModelError
+from anachron.core.errors import ConfigError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import features
 from anachron.lm.temporary import Temporary

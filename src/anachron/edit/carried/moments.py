@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from typing import Any
 
 import torch
 
+from anachron.core.errors import BackendError, ConfigError, DataError, ModelError, first_line
 from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, token_batches
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.tensors import Checkpoint, read_manifest, read_tensors, write_tensors
-from anachron.errors import BackendError, ConfigError, DataError, ModelError, first_line
-from anachron.io import Json, remove_leftovers, rows_fingerprint, versions
-from anachron.jobs import Callbacks, locked, refuse_others
+from anachron.io.files import Json, remove_leftovers, rows_fingerprint, versions
+from anachron.io.jobs import Callbacks, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
 from anachron.lm.soundness import check_token

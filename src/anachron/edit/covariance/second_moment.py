@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from scipy.linalg import lapack
 
+from anachron.core.errors import DataError
 from anachron.edit.tensors import read_tensors, write_tensors
-from anachron.errors import DataError
-from anachron.io import Json
-from anachron.lm.weights import hash_into
+from anachron.io.files import Json
+from anachron.lm.sites import hash_into
 
 _EXACT = torch.float64
 

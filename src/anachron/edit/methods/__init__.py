@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from anachron.core.errors import ConfigError
 from anachron.edit.method import Method
 from anachron.edit.methods.alphaedit import ALPHAEDIT
 from anachron.edit.methods.emmet import EMMET
@@ -20,7 +21,6 @@ from anachron.edit.methods.mend import MEND
 from anachron.edit.methods.prompt import PROMPT
 from anachron.edit.methods.rome import ROME
 from anachron.edit.methods.ultraedit import ULTRAEDIT
-from anachron.errors import ConfigError
 
 METHODS: Mapping[str, Method] = {
     method.name: method for method in (FT, FT_L, MEND, ROME, MEMIT, ALPHAEDIT, EMMET, ULTRAEDIT, LORA, GRACE, PROMPT)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from anachron.core.errors import ConfigError, DataError
 from anachron.edit.base import Edit, LowRank
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.method import NOTHING, CovarianceUse, Method, Preset, Resources, of_several_layers
 from anachron.edit.passes.spread import Insert, SpreadSettings, spread
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError
-from anachron.io import Json
+from anachron.io.files import Json
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 

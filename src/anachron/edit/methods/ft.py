@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
+from anachron.core.errors import ConfigError
 from anachron.edit.base import Dense, Edit, fingerprint
 from anachron.edit.method import NOTHING, REMOVING, Method, Preset, Resources
 from anachron.edit.passes.forward import fit_apart, fit_together
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark_targets
-from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
 from anachron.lm.sites import Sites, weight_of

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from anachron.core.errors import DataError
 from anachron.edit.base import Edit, fingerprint, owner_of
 from anachron.edit.carried.memory import Codebook, Memory, replacing, side_by_side, suspended
 from anachron.edit.method import NOTHING, Method, Preset, Resources
 from anachron.edit.passes.forward import fit_apart, values_at_subject
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, Marked, MarkedTarget, mark_targets
-from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import Sites

@@ -15,21 +15,20 @@ from pathlib import Path
 
 import torch
 
+from anachron.core.errors import ConfigError, DataError
 from anachron.edit.base import Dense, Edit, LowRank, fingerprint, require_own
 from anachron.edit.mend_settings import MendSettings
 from anachron.edit.method import NOTHING, Method, Preset, Resources
 from anachron.edit.passes.gradients import Factors, encoded, gradients
 from anachron.edit.requests import EditRequest
 from anachron.edit.tensors import read_tensors, write_tensors
-from anachron.errors import ConfigError, DataError
-from anachron.io import Json, versions, write_manifest
+from anachron.io.files import Json, versions, write_manifest
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.identity import DESCRIBED
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
-from anachron.lm.sites import Sites, weight_of
+from anachron.lm.sites import Sites, hash_into, weight_of
 from anachron.lm.spans import Encoded
-from anachron.lm.weights import hash_into
 
 FORMAT = "anachron mend network 1"
 GIVE = "give the file of anachron train-mend --out"

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import torch
 
+from anachron.core.errors import ConfigError
 from anachron.edit.base import Delta, Dense, Edit, LowRank, fingerprint
 from anachron.edit.carried.moments import Moments, joined
 from anachron.edit.method import NOTHING, Method, Preset, Resources
 from anachron.edit.passes.gradients import Factors, encoded, gradients
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from anachron.core.errors import ModelError
 from anachron.edit.base import Delta, Dense, Edit, LowRank, checked_owner, owner_of, sum_in
 from anachron.edit.carried.memory import joined, replacing, side_by_side, suspended
-from anachron.errors import ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.scorer import Triple

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 from anachron.lm.generation import continued
 from anachron.lm.model import LanguageModel
 

@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
+from anachron.core.errors import DataError
 from anachron.edit.passes.activation_replay import stopped_after
 from anachron.edit.requests import Marked, MarkedTarget
-from anachron.errors import DataError
 from anachron.lm.numerics import at_least_float32, wide_dtype
 from anachron.lm.scoring import (
     During,

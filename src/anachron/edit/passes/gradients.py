@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from anachron.core.errors import DataError
 from anachron.edit.passes.forward import nll_losses, target_logits
 from anachron.edit.passes.frozen import frozen
-from anachron.errors import DataError
 from anachron.lm.batches import fed_length
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32

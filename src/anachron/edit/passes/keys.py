@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from anachron.core.errors import ConfigError
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.passes.forward import values_at_subject
 from anachron.edit.requests import EditRequest, mark
-from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import During
 from anachron.lm.temporary import unchanged

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from anachron.core.errors import ConfigError
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.passes.batched_adapters import BatchedAdapters
@@ -20,7 +21,6 @@ from anachron.edit.passes.context_sampling import STARTS
 from anachron.edit.passes.keys import inverse_times, keys_and_outputs, mean_keys
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import During
 from anachron.lm.sites import Sites

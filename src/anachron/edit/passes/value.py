@@ -11,18 +11,12 @@ from typing import Any
 
 import torch
 
+from anachron.core.errors import DataError
 from anachron.edit.passes.context_sampling import sampled_contexts
-from anachron.edit.passes.forward import (
-    TRAINED_TOKENS,
-    batch,
-    nll_losses_and_rest,
-    shifted,
-    values_at_subject,
-)
+from anachron.edit.passes.forward import TRAINED_TOKENS, batch, nll_losses_and_rest, shifted, values_at_subject
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.passes.prefix_cache import RepeatedPass, with_prefix_cache
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
-from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import target_places
 from anachron.lm.temporary import Temporary, together

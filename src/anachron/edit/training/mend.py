@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.edit.base import LowRank
 from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
 from anachron.edit.passes.batched_adapters import adding_output
@@ -20,9 +21,8 @@ from anachron.edit.passes.frozen import frozen
 from anachron.edit.passes.gradients import Factors, gradients
 from anachron.edit.tensors import Checkpoint, read_tensors
 from anachron.edit.training.mend_examples import Drawn, MendExample, Prepared, draw, prepared
-from anachron.errors import ConfigError, DataError, ModelError
-from anachron.io import Json, rows_fingerprint, versions
-from anachron.jobs import ELSEWHERE, Callbacks, Warn, locked, refuse_others
+from anachron.io.files import Json, rows_fingerprint, versions
+from anachron.io.jobs import ELSEWHERE, Callbacks, Warn, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
 from anachron.lm.scoring import Scored, answer_logits, target_places

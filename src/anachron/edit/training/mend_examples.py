@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from anachron.core.errors import DataError
 from anachron.edit.methods.mend import MendSettings
 from anachron.edit.passes.gradients import encoded
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark_prompts
-from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.spans import Encoded
 
@@ -24,7 +24,7 @@ class MendExample:
 
 
 def examples_of(cases: Sequence[Any], texts: Sequence[str] = ()) -> tuple[list[MendExample], list[str]]:
-    """Examples from updates (records as of `anachron.data.cases`), and for each that is left out the reason.
+    """Examples from updates (records as of `anachron.data.updates.cases`), and for each that is left out the reason.
 
     texts: unrelated texts, dealt out to the examples, instead of each update's nearest facts with their objects.
     """

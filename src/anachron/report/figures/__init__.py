@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from anachron.errors import DataError
-from anachron.io import write_bytes
-from anachron.plots import style
-from anachron.probe import catalogue
+from anachron.analysis import catalogue
+from anachron.analysis.plots import style
+from anachron.core.errors import DataError
+from anachron.io.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

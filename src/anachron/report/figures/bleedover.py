@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from anachron.analysis.plots import marks, style
+from anachron.analysis.plots.style import COLUMN, PAGE, PALE
 from anachron.evaluate.results import method_label
-from anachron.plots import marks, style
-from anachron.plots.style import COLUMN, PAGE, PALE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

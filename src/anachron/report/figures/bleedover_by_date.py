@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.evaluate.dated_metrics import EDGES
+from anachron.analysis.plots import marks, style
+from anachron.analysis.plots.style import COLUMN, PAGE
+from anachron.evaluate.measures.dated_metrics import EDGES
 from anachron.evaluate.results import METHOD, NEIGHBOUR_KINDS, method_label
-from anachron.plots import marks, style
-from anachron.plots.style import COLUMN, PAGE
 from anachron.report.figures.present_and_past import method_looks
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ CHANGE = "the change"
 def bleedover_by_date(table: pl.DataFrame) -> "Figure":
     """Mean bleedover (up) against years from the change (right), with 95 % intervals; nearest and random side by side.
 
-    table: rows of `anachron.evaluate.dated_metrics.bleedover_by_date`; each mode is a line of panels. A mark stands at
-    the mean of its bin's dates, and is moved a little on paper where there are several methods, so that all intervals
-    can be seen; ticks stand at the edges of bins. Panels share their axes, so that methods that change near facts more
-    than random ones are seen to. The axis begins at 0, which symmetric intervals may reach beyond.
+    table: rows of `anachron.evaluate.measures.dated_metrics.bleedover_by_date`; each mode is a line of panels. A mark
+    stands at the mean of its bin's dates, and is moved a little on paper where there are several methods, so that all
+    intervals can be seen; ticks stand at the edges of bins. Panels share their axes, so that methods that change near
+    facts more than random ones are seen to. The axis begins at 0, which symmetric intervals may reach beyond.
     """
-    made_by = "anachron.evaluate.dated_metrics.bleedover_by_date"
+    made_by = "anachron.evaluate.measures.dated_metrics.bleedover_by_date"
     rows = style.check("bleedover_by_date", table, "bleedover", "years", made_by=made_by)
     looks = method_looks(rows.select(*METHOD).unique(maintain_order=True).rows())
     methods, rows = list(looks), rows.with_columns(method_label())

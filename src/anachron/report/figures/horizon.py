@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from anachron.plots import marks, style
-from anachron.plots.style import BLACK, BLUE, GREY, PAGE, PALE, VERMILLION
+from anachron.analysis.plots import marks, style
+from anachron.analysis.plots.style import BLACK, BLUE, GREY, PAGE, PALE, VERMILLION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ def horizon_figure(
 ) -> "Figure":
     """The share of new values preferred in half years (dots, larger for more changes) and the curve with its 95 %.
 
-    curve: rows of `anachron.horizon.summary.curve_table`. halving: the date with its interval, claim: the claimed
+    curve: rows of `anachron.probe.horizon.summary.curve_table`. halving: the date with its interval, claim: the claimed
     cut-off, in years.
     """
     rows = style.check("horizon", curve, "chance", "low", "high", made_by="anachron horizon")

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from anachron.analysis.plots import marks, style
+from anachron.analysis.plots.style import PAGE
 from anachron.evaluate.results import UNEDITED, method_label
-from anachron.plots import marks, style
-from anachron.plots.style import PAGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from anachron.analysis.plots import marks, style
+from anachron.analysis.plots.style import COLUMN, Look
 from anachron.core.labels import PLAIN, Variant, label_of
 from anachron.evaluate.results import METHOD, UNEDITED, method_label
-from anachron.plots import marks, style
-from anachron.plots.style import COLUMN, Look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
     intervals. Top right is where an update belongs; a method that erases the past lies at the bottom right, and a
     model that never heard of the change at the top left.
     """
-    made_by = "anachron.evaluate.dated_metrics.dated_metrics and summarise"
+    made_by = "anachron.evaluate.measures.dated_metrics.dated_metrics and summarise"
     rows = style.check("present_and_past", summary, ACROSS, UP, made_by=made_by)
     looks = method_looks(rows.sort(pl.col("method") != UNEDITED, maintain_order=True).select(*METHOD).rows())
     methods, rows = list(looks), rows.with_columns(method_label())

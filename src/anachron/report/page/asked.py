@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from anachron.ask.matching import UNREAD
-from anachron.ask.tables import FIRST, SECOND
+from anachron.analysis.plots.charts import LEVELS, numbers
 from anachron.core.dates import Date
 from anachron.core.several_periods import parse_periods, status_in
-from anachron.io import Json
-from anachron.plots.charts import LEVELS, numbers
-from anachron.report.asked import asked_lines
+from anachron.io.files import Json
+from anachron.probe.ask.matching import UNREAD
+from anachron.probe.ask.tables import FIRST, SECOND
+from anachron.report.terminal.asked import asked_lines
 
 LONGEST = 300  # characters of an answer; all of it is in answers.jsonl
 WORDED = ("period", "open")  # kinds of questions whose answers are shown as they are
@@ -22,7 +22,7 @@ WORDED = ("period", "open")  # kinds of questions whose answers are shown as the
 @dataclass(frozen=True)
 class AskedRun:
     """A run that asked, as the page names it (model, ``asked by BACKEND``, ``none``), with its summary, facts and
-    answers (`anachron.ask.tables`)."""
+    answers (`anachron.probe.ask.tables`)."""
 
     run: tuple[str, str, str]
     summary: Json
@@ -31,8 +31,8 @@ class AskedRun:
 
 
 def about_asked(runs: Sequence[AskedRun], about: pl.DataFrame) -> pl.DataFrame:
-    """What is known of facts (`anachron.probe.study.Study.about`), from answers where scores do not say it, with those
-    that were only asked about behind. Of several periods the first is taken.
+    """What is known of facts (`anachron.analysis.study.Study.about`), from answers where scores do not say it, with
+    those that were only asked about behind. Of several periods the first is taken.
     """
     rows: dict[str, dict[str, Any]] = {}
     for run in runs:
@@ -118,5 +118,6 @@ def _years(chosen: dict[str, list[int]], periods: str) -> list[list[int]]:
 
 
 def run_key(label: str, asked_by: str) -> tuple[str, str, str]:
-    """What the page calls a run that asked, in the place of model, format and prefix (`anachron.metrics.RUN_KEYS`)."""
+    """What the page calls a run that asked, in the place of model, format and prefix
+    (`anachron.analysis.metrics.RUN_KEYS`)."""
     return label, f"asked by {asked_by}", "none"

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from math import isfinite
 
-from anachron.metrics import GLOBAL, POOLED, RUN_KEYS
-from anachron.plots.charts import LEVELS
-from anachron.plots.words import prefix_name
+from anachron.analysis.metrics import GLOBAL, POOLED, RUN_KEYS
+from anachron.analysis.plots.charts import LEVELS
+from anachron.analysis.plots.words import prefix_name
 from anachron.report.page.finding_words import (
     FEW,
     LEVEL,

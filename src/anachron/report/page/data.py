@@ -6,13 +6,14 @@ from typing import Any
 
 import polars as pl
 
+from anachron.analysis import catalogue
+from anachron.analysis.metrics import GLOBAL, RUN_KEYS, is_run
+from anachron.analysis.plots.charts import LEVELS, Looks, numbers
+from anachron.analysis.study import Study
 from anachron.core.dates import Date
 from anachron.evaluate.results import UNEDITED
-from anachron.io import Json, versions
-from anachron.metrics import GLOBAL, RUN_KEYS, is_run
-from anachron.plots.charts import LEVELS, Looks, numbers
-from anachron.probe import catalogue
-from anachron.probe.study import Study
+from anachron.io.files import Json, versions
+from anachron.io.tables import harmless
 from anachron.report.outputs import Written
 from anachron.report.page.asked import AskedRun, about_asked, asked_metrics, asked_part
 from anachron.report.page.columns import in_words
@@ -26,7 +27,6 @@ from anachron.report.page.places import position
 from anachron.report.page.prompts import openings
 from anachron.report.page.scores import pack_scores
 from anachron.report.page.verdicts import verdict_columns
-from anachron.text.spreadsheets import harmless
 
 
 def page_data(
@@ -46,7 +46,7 @@ def page_data(
     plain JSON values: ``title, edits, sentence, headline, runs, facts, metrics, contexts, openings, verdicts, asked,
     worst, telling, analyses, groups, left_out, notes, manifests, version``. ``edits`` says that the facts are the past
     ones of updates, before and after them: one run is that of the unedited model, as
-    `anachron.evaluate.dated_metrics.past_scores` has it. Facts are columns of equal length in the order of
+    `anachron.evaluate.measures.dated_metrics.past_scores` has it. Facts are columns of equal length in the order of
     ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the same
     facts, null where a fact has no matches; of runs that asked by year alone. ``asked`` has null for every run of
     scores, and for others `asked_part`.

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from anachron.analysis.plots.words import counted
 from anachron.evaluate.results import KEYS, UNEDITED, method_label
-from anachron.io import Json, versions
-from anachron.plots.words import counted
-from anachron.report.edits import Layout, edit_notes, printed
+from anachron.io.files import Json, versions
+from anachron.report.edits.tables import Layout, edit_notes, printed
 from anachron.report.page.render import in_page, manifest_parts
 
 WIDTH, HEIGHT, EDGE = 300, 34, 8  # of a sketch, in pixels

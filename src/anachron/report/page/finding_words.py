@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from anachron.metrics import GLOBAL
-from anachron.plots.charts import LEVELS
+from anachron.analysis.metrics import GLOBAL
+from anachron.analysis.plots.charts import LEVELS
 
 Row = dict[str, Any]
 Rows = list[Row]

@@ -10,11 +10,12 @@ from math import erfc, hypot, isfinite, sqrt
 
 import polars as pl
 
+from anachron.analysis.analyses.dataset import SPAN
+from anachron.analysis.analyses.factors import FACTORS
+from anachron.analysis.metrics import RUN_KEYS
+from anachron.analysis.plots.words import counted, year_name
+from anachron.analysis.statistics import mcnemar
 from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
-from anachron.metrics import RUN_KEYS
-from anachron.plots.words import counted, year_name
-from anachron.probe.analyses.dataset import SPAN
-from anachron.probe.analyses.factors import FACTORS
 from anachron.report.page.comparisons import BESIDE
 from anachron.report.page.finding_words import (
     FEW,
@@ -30,7 +31,6 @@ from anachron.report.page.finding_words import (
     widest,
 )
 from anachron.report.page.periods import median_miss
-from anachron.statistics import mcnemar
 
 WIDTH = 1.959964  # standard errors from the middle of a 95 % interval to its ends
 PROPERTIES = {  # how facts with the smallest and with the largest values are called

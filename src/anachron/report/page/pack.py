@@ -8,8 +8,8 @@ import zlib
 
 import numpy as np
 
-from anachron.errors import DataError
-from anachron.io import Json
+from anachron.core.errors import DataError
+from anachron.io.files import Json
 
 WIDTHS = (("i1", 7), ("i2", 15), ("i4", 31))
 LARGEST = 2**51  # differences then stay below 2**53, where doubles, the numbers of JavaScript, have gaps

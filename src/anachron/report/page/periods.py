@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from anachron.analysis.plots.charts import Looks, by_run
+from anachron.analysis.statistics import bootstrap_median
 from anachron.core.dates import Date
-from anachron.io import Json
-from anachron.plots.charts import Looks, by_run
+from anachron.io.files import Json
 from anachron.report.page.places import position
-from anachron.statistics import bootstrap_median
 
 SHOWN = 20  # facts a run
 
@@ -24,7 +24,7 @@ RULE = (
 def period_views(table: pl.DataFrame, looks: Looks, leading: Sequence[str], ids: Sequence[str]) -> list[Json]:
     """Of each run the facts to be drawn: ``label, counts, rows``; runs that tie no fact to a period have none.
 
-    table: ``believed``, see `anachron.probe.analyses.believed`. leading: the run that comes first. ids: the page's
+    table: ``believed``, see `anachron.analysis.analyses.believed`. leading: the run that comes first. ids: the page's
     facts in their order.
 
     A row has the index of its ``fact``, the believed ``start`` and ``end`` as years, ``believed``: where on a time axis

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from anachron.core.dates import Date
-from anachron.io import Json
+from anachron.io.files import Json
 from anachron.text.dates import date_in_words
 
 STAND_IN, SLOT = 8888, "{}"  # a leap year, whose digits are in no month and no day

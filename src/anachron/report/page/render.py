@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from anachron.errors import ConfigError, how_to_install
-from anachron.io import Json
+from anachron.core.errors import ConfigError, how_to_install
+from anachron.io.files import Json
 from anachron.report.page.pack import deflate
 
 SCRIPTS = (

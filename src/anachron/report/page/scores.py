@@ -6,13 +6,13 @@ Scores are rounded to `NATS`; whether an incorrect date has won is decided here,
 import numpy as np
 import polars as pl
 
+from anachron.analysis.analyses.far_errors import FAR
+from anachron.analysis.metrics import with_weakest
+from anachron.analysis.study import Study
 from anachron.core.dates import GRANULARITIES
+from anachron.core.errors import DataError
 from anachron.core.periods import STATUSES
-from anachron.errors import DataError
-from anachron.io import Json
-from anachron.metrics import with_weakest
-from anachron.probe.analyses.far_errors import FAR
-from anachron.probe.study import Study
+from anachron.io.files import Json
 from anachron.report.page.pack import pack
 
 KEYS = ["fact_id", "granularity", "time", "status"]

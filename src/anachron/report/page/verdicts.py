@@ -5,11 +5,11 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.checks.present import CURRENT, STALE
-from anachron.checks.verdicts import VERDICT_SCHEMA, VERDICTS, verdict_in_words
-from anachron.errors import DataError
-from anachron.io import Json
-from anachron.report.verdicts import today_in_words
+from anachron.core.errors import DataError
+from anachron.io.files import Json
+from anachron.probe.check.present import CURRENT, STALE
+from anachron.probe.check.verdicts import VERDICT_SCHEMA, VERDICTS, verdict_in_words
+from anachron.report.terminal.verdicts import today_in_words
 
 SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "start_error_years", "end_error_years")
 DOUBTS = ("chance", "win_rate_low")  # of a check by scores, and of one by answers
@@ -18,7 +18,7 @@ Run = tuple[str, ...]
 
 
 def read_verdicts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
-    """The table that a check wrote, by scores or by answers (`anachron.pipelines.check.Check`), with its types.
+    """The table that a check wrote, by scores or by answers (`anachron.probe.check.check.Check`), with its types.
 
     path: where it was read, for the message of the `DataError` where it is none.
     """

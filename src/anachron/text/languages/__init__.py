@@ -13,9 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.sameness import name_key
-from anachron.errors import ConfigError, DataError
-from anachron.io import read_json
+from anachron.io.files import read_json
 from anachron.text.agreement import in_phrase
 from anachron.text.cloze import Cloze, bundled_cloze, fill_cloze
 from anachron.text.dates import WORDINGS, Wording, wording_of

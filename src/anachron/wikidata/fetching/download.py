@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from anachron.errors import AnachronError, BackendError, ConfigError, DataError, way_out
-from anachron.io import Json, read_json, versions, write_json
-from anachron.jobs import locked
-from anachron.servers import retry_after
+from anachron.core.errors import AnachronError, BackendError, ConfigError, DataError, way_out
+from anachron.io.files import Json, read_json, versions, write_json
+from anachron.io.jobs import locked
+from anachron.io.servers import retry_after
 from anachron.wikidata.fetching.sources import Source
 from anachron.wikidata.fetching.web import MISSING, PASSING, Manners, Patience, failure, refused
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import date as Day
 from pathlib import Path
 
-from anachron.errors import ConfigError
-from anachron.jobs import Callbacks
+from anachron.core.errors import ConfigError
+from anachron.io.jobs import Callbacks
 from anachron.wikidata.fetching.download import Fetched, bytes_here, fetch_all, free_space
 from anachron.wikidata.fetching.sources import (
     ARCHIVE_URL,

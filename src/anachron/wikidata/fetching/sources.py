@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, unquote, urljoin
 
 from anachron.core.dates import Date
-from anachron.errors import BackendError, ConfigError, DataError
+from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.fetching.web import Manners, request
 
 if TYPE_CHECKING:

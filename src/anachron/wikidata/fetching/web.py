@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anachron.errors import BackendError, ConfigError, how_to_install
-from anachron.io import versions
-from anachron.servers import retry_after
+from anachron.core.errors import BackendError, ConfigError, how_to_install
+from anachron.io.files import versions
+from anachron.io.servers import retry_after
 
 if TYPE_CHECKING:
     import httpx2

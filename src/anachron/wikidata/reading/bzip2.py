@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from anachron.errors import DataError
-from anachron.stores import Blocks, Place, place
+from anachron.core.errors import DataError
+from anachron.io.stores import Blocks, Place, place
 
 BLOCK, END = 0x314159265359, 0x177245385090
 MAX_BLOCK = 8 * 1_100_000  # bits; 900,000 bytes that cannot be compressed grow by about a hundredth

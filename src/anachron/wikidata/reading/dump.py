@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal
 
-from anachron.errors import ConfigError, DataError
-from anachron.stores import Place, place
+from anachron.core.errors import ConfigError, DataError
+from anachron.io.stores import Place, place
 from anachron.wikidata.reading.bzip2 import Bzip2File, Chain
 from anachron.wikidata.reading.streams import CHUNK, MIB, Compression, Stream, text_of
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from anachron.errors import AnachronError
+from anachron.core.errors import AnachronError
 from anachron.wikidata.reading.dump import LONGEST_LINE, Dump, Range, pieces, texts, whole_lines
 
 CAN_HAND_OUT = sys.platform == "linux"

@@ -16,10 +16,10 @@ from typing import Any
 
 import polars as pl
 
-from anachron.cluster import check_shared, connected, cores, map_in_order, worker_count
-from anachron.errors import ConfigError
-from anachron.io import Json, parse_json, read_json, remove_leftovers, scan_parquet, versions, write_bytes, write_json
-from anachron.jobs import (
+from anachron.core.errors import ConfigError
+from anachron.io.cluster import check_shared, connected, cores, map_in_order, worker_count
+from anachron.io.files import Json, parse_json, read_json, remove_leftovers, versions, write_bytes, write_json
+from anachron.io.jobs import (
     Callbacks,
     begin,
     begun,
@@ -31,7 +31,8 @@ from anachron.jobs import (
     refuse_others,
     remove_abandoned,
 )  # fmt: skip
-from anachron.stores import Place, StorePath, place, read_all
+from anachron.io.stores import Place, StorePath, place, read_all
+from anachron.io.tables import scan_parquet
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
 from anachron.wikidata.reading.handing import CAN_HAND_OUT, HandOut
 from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of

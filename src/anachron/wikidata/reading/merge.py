@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anachron.errors import DataError
-from anachron.io import atomic, read_json, write_json
-from anachron.stores import Place
+from anachron.core.errors import DataError
+from anachron.io.files import atomic, read_json, write_json
+from anachron.io.stores import Place
 from anachron.wikidata.reading.ranges import (
     BY_BUCKET,
     WHOLE,

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import field
 
 from anachron.core.dates import Date
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 from anachron.wikidata.reading.entity_json import (
     Claims,
     Data,
@@ -46,7 +46,7 @@ _IS_ID = {
     kind: re.compile(rf"{letter}[1-9][0-9]{{0,11}}").fullmatch
     for kind, letter in (("item", "Q"), ("property", "P"), ("lexeme", "L"))
 }
-# What a value may name; longer numbers than `anachron.updates.features` has room for are none of Wikidata's.
+# What a value may name; longer numbers than `anachron.wikidata.updates.features` has room for are none of Wikidata's.
 _NAMES_ENTITY = re.compile(r"[QPLME][0-9]{1,12}|L[0-9]{1,8}-[FS][0-9]{1,4}").fullmatch
 _WIKI = re.compile(r"[a-z][a-z0-9_]*")
 _LANGUAGE = re.compile(r"[a-z]+(-[a-z0-9]+)*")

@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from anachron.errors import DataError
-from anachron.io import write_bytes, write_json
-from anachron.stores import Place
+from anachron.core.errors import DataError
+from anachron.io.files import write_bytes, write_json
+from anachron.io.stores import Place
 from anachron.wikidata.reading.dump import BOM, Dump, Range, read_range, read_stream
 from anachron.wikidata.reading.handing import Handed, read_handed
 from anachron.wikidata.reading.parse import BadEntity, Entity, Parser

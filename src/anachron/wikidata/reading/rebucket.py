@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anachron.cluster import Spread, check_shared, map_in_order
-from anachron.errors import ConfigError, DataError, first_line
-from anachron.io import atomic, read_bytes, rows_fingerprint, write_bytes, write_json
-from anachron.jobs import begin, discard, locked, parts_folder, remove_abandoned
-from anachron.stores import Place, place
+from anachron.core.errors import ConfigError, DataError, first_line
+from anachron.io.cluster import Spread, check_shared, map_in_order
+from anachron.io.files import atomic, read_bytes, rows_fingerprint, write_bytes, write_json
+from anachron.io.jobs import begin, discard, locked, parts_folder, remove_abandoned
+from anachron.io.stores import Place, place
 from anachron.wikidata.reading.merge import ROW_GROUP, PartWriter
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS, TABLES, Snapshot, open_snapshot, part_name, schemas
 

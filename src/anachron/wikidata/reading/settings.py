@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anachron.core.dates import Date
-from anachron.errors import ConfigError, DataError
-from anachron.io import refuse_binary
-from anachron.stores import Place, place
+from anachron.core.errors import ConfigError, DataError
+from anachron.io.files import refuse_binary
+from anachron.io.stores import Place, place
 from anachron.wikidata.reading.dump import Dump
 from anachron.wikidata.reading.parse import Parser
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS

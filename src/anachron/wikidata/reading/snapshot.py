@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from anachron.errors import DataError, first_line
-from anachron.io import in_our_words, read_json, read_parquet, scan_parquet
-from anachron.stores import Place, StorePath, place
+from anachron.core.errors import DataError, first_line
+from anachron.io.files import read_json
+from anachron.io.stores import Place, StorePath, place
+from anachron.io.tables import in_our_words, read_parquet, scan_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa

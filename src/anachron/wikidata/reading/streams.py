@@ -4,8 +4,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from anachron.errors import BackendError, DataError
-from anachron.stores import Place
+from anachron.core.errors import BackendError, DataError
+from anachron.io.stores import Place
 from anachron.wikidata.reading.bzip2 import Bzip2File, Chain, check_chains
 
 Compression = Literal["none", "gz", "bz2", "zst"]

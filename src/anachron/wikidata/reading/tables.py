@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
-from anachron.errors import BackendError, DataError, unwritable
-from anachron.io import atomic
-from anachron.stores import Place, map_places, parts_of
+from anachron.core.errors import BackendError, DataError, unwritable
+from anachron.io.files import atomic
+from anachron.io.stores import Place, map_places, parts_of
 
 with suppress(ImportError):  # pyarrow would load it at the first array: rather once, before workers are forked
     import pandas  # noqa: F401

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from anachron.errors import DataError
-from anachron.io import remove_file
-from anachron.stores import Place
+from anachron.core.errors import DataError
+from anachron.io.files import remove_file
+from anachron.io.stores import Place
 from anachron.wikidata.reading.bzip2 import check_chains
 from anachron.wikidata.reading.dump import Dump
 from anachron.wikidata.reading.ranges import PART, NoDump, range_folder, wrong_file

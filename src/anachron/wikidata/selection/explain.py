@@ -12,9 +12,10 @@ from typing import Any
 
 import polars as pl
 
-from anachron.cluster import Spread
-from anachron.errors import ConfigError, DataError
-from anachron.io import Json, scan_parquet
+from anachron.core.errors import ConfigError, DataError
+from anachron.io.cluster import Spread
+from anachron.io.files import Json
+from anachron.io.tables import scan_parquet
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.facts import selection_of
 from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_rows, find_lookups, read_popularity

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import Any
 
-from anachron.cluster import Spread
-from anachron.errors import ConfigError, DataError
-from anachron.io import Json, file_fingerprint, read_json, write_manifest, write_table
-from anachron.stores import Place, place
+from anachron.core.errors import ConfigError, DataError
+from anachron.io.cluster import Spread
+from anachron.io.files import Json, file_fingerprint, read_json, write_manifest
+from anachron.io.stores import Place, place
+from anachron.io.tables import write_table
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
 from anachron.wikidata.selection.lookups import missing_rules
 from anachron.wikidata.selection.rules import Selection

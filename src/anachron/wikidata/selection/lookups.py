@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from anachron.errors import DataError
-from anachron.io import in_our_words, scan_parquet
+from anachron.core.errors import DataError
+from anachron.io.tables import in_our_words, scan_parquet
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
 
 META = "Q51118821"  # a Wikidata property about Wikidata itself

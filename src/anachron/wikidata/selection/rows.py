@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from anachron.io import scan_parquet
-from anachron.stores import Place
+from anachron.io.stores import Place
+from anachron.io.tables import scan_parquet
 from anachron.wikidata.reading.snapshot import Snapshot
 from anachron.wikidata.selection.lookups import Lookups
 from anachron.wikidata.selection.rules import Steps

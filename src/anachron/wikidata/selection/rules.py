@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 import polars as pl
 
-from anachron.errors import ConfigError
+from anachron.core.errors import ConfigError
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 Stage = Literal["rows", "periods", "entities", "popularity", "cut", "groups"]

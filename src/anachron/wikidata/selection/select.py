@@ -9,12 +9,13 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.cluster import Spread, check_shared, connected, map_in_order
+from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
-from anachron.errors import BackendError, ConfigError, DataError
-from anachron.io import Json, remove_file, write_table
-from anachron.jobs import locked
-from anachron.stores import Place, remove_tree
+from anachron.io.cluster import Spread, check_shared, connected, map_in_order
+from anachron.io.files import Json, remove_file
+from anachron.io.jobs import locked
+from anachron.io.stores import Place, remove_tree
+from anachron.io.tables import write_table
 from anachron.text.kinds import kind_of
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
 from anachron.wikidata.selection.lookups import Lookups, all_barred, entity_rows, find_lookups, read_popularity

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.io import Json
+from anachron.io.files import Json
 from anachron.wikidata.selection.rules import Steps
 
 

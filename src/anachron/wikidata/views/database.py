@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anachron.errors import BackendError, ConfigError, DataError, first_line, how_to_install, unwritable
-from anachron.stores import Place, StorePath
+from anachron.core.errors import BackendError, ConfigError, DataError, first_line, how_to_install, unwritable
+from anachron.io.stores import Place, StorePath
 
 if TYPE_CHECKING:
     import duckdb

@@ -19,8 +19,8 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from anachron.errors import ConfigError, DataError, how_to_install
-from anachron.stores import Place, place
+from anachron.core.errors import ConfigError, DataError, how_to_install
+from anachron.io.stores import Place, place
 from anachron.wikidata.reading.streams import Compression, text_of
 
 BATCH = 48 << 20  # bytes of the project's lines summed at once

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.cluster import check_shared, connected, cores, map_in_order, worker_count
-from anachron.errors import ConfigError, DataError, first_line
-from anachron.io import Json, atomic, file_fingerprint, read_json, scan_parquet, versions, write_json, write_manifest
-from anachron.jobs import Callbacks, locked
-from anachron.stores import Place, refuse_stores
+from anachron.core.errors import ConfigError, DataError, first_line
+from anachron.io.cluster import check_shared, connected, cores, map_in_order, worker_count
+from anachron.io.files import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
+from anachron.io.jobs import Callbacks, locked
+from anachron.io.stores import Place, refuse_stores
+from anachron.io.tables import scan_parquet
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot, readable
 from anachron.wikidata.views.database import connection, number_of, quoted, reading, scratch_folder
 from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
@@ -106,9 +107,7 @@ def choose_project(manifest: Json, project: str | None) -> tuple[str, list[str]]
     manifest: of the snapshot; its ``options`` are enough. Raises `ConfigError` where no project is asked for and none
     is known of the snapshot's wiki.
     """
-    from anachron.wikidata.reading.parse import (
-        title_wiki,  # here: it loads the reader of dumps, which nothing else here needs
-    )
+    from anachron.wikidata.reading.parse import title_wiki
 
     options = manifest["options"]
     wiki = title_wiki(options["wiki"], options.get("language", "en"))

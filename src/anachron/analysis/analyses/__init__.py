@@ -1,0 +1,1 @@
+"""One module an analysis: its table, its finding's words and its drawing."""

@@ -1,0 +1,216 @@
+"""Errors on easy contexts, far from the period (TimeStress, table in figure 4 and figure 7)."""
+
+from collections.abc import Sequence
+from math import nan
+
+import numpy as np
+import polars as pl
+
+from anachron.analysis.analyses.analysis import POOLED_RUN, RUN_WORDS, YEARS, Analysis, Chart, InPaper
+from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, as_pooled, is_run, pooled_rows
+from anachron.analysis.plots import charts, marks, style
+from anachron.analysis.plots.words import AT_LEAST, DISTANCE
+from anachron.analysis.statistics import RESAMPLES, bootstrap_ratio, wilson
+from anachron.analysis.study import Study
+
+THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
+DISTANCES = (1.0, 2.0, 3.0, 4.0)
+FAR = DISTANCES[0]  # periods from the middle of the fact's own
+
+
+def lost_matches(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """Year contexts that won against a correct one, with the number of matches each took from its fact.
+
+    One row per incorrect year context and run with ``lost`` > 0: the fact keys, ``time, alpha, logp, lost, win_rate``.
+    """
+    years = scores.filter(pl.col("granularity") == "year")
+    correct = years.filter(pl.col("status") == "correct").select(*FACT_KEYS, pl.col("logp").alias("rival"))
+    known = facts.filter(pl.col("granularity") == "year").select(*FACT_KEYS, "win_rate")
+    return (
+        years.filter(pl.col("status") == "incorrect")
+        .select(*FACT_KEYS, "time", "alpha", "logp")
+        .join(correct, on=FACT_KEYS, maintain_order="left")
+        .group_by([*FACT_KEYS, "time", "alpha", "logp"], maintain_order=True)
+        .agg((pl.col("logp") >= pl.col("rival")).sum().cast(pl.Int64).alias("lost"))
+        .filter(pl.col("lost") > 0)
+        .join(known, on=FACT_KEYS, maintain_order="left")
+    )
+
+
+def all_lost_matches(study: Study) -> pl.DataFrame:
+    """`lost_matches` of every run."""
+    return study.map(lambda run: lost_matches(run, study.facts))
+
+
+def far_errors(
+    lost: pl.DataFrame,
+    facts: pl.DataFrame,
+    pool: pl.DataFrame | None = None,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> pl.DataFrame:
+    """Share of lost year matches whose incorrect context lies at least 1, 2, 3 or 4 periods away.
+
+    lost: from `lost_matches`. facts: from `fact_metrics`, says which runs there are. pool: ``model, format, prefix`` of
+    the runs that are pooled; by default all.
+
+    Only facts that seem known: threshold <= W < 1 at year granularity. ``average`` says how the share is
+    taken: ``facts`` is the mean over facts (over model and fact where pooled) of each one's own share, with a bootstrap
+    interval that resamples facts (the papers' default); ``matches`` is the share of all lost matches together, with
+    Wilson's interval. ``facts`` counts the facts (pairs of model and fact where pooled). Returns ``model, format,
+    prefix, threshold, alpha, average, facts, share, low, high``; shares are null where no fact qualifies.
+    """
+    runs = facts.select(RUN_KEYS).unique(maintain_order=True)
+    chosen = runs if pool is None else runs.join(pool, on=RUN_KEYS, how="semi", maintain_order="left")
+    far = [pl.col("lost").filter(pl.col("alpha").abs() >= d).sum().alias(f"far {d}") for d in DISTANCES]
+    lost_by_fact = lost.group_by(FACT_KEYS, maintain_order=True).agg(
+        pl.col("lost").sum().alias("all"), pl.col("win_rate").first(), *far
+    )
+    pooled = as_pooled(lost_by_fact.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left"))
+    either = pl.concat([lost_by_fact, pooled])
+    rows = []
+    for key in [*runs.iter_rows(), *as_pooled(chosen).unique(maintain_order=True).iter_rows()]:
+        shares = either.filter(is_run(key))
+        for threshold in THRESHOLDS:
+            near = shares.filter((pl.col("win_rate") >= threshold) & (pl.col("win_rate") < 1))
+            ends = _intervals(near, resamples, seed)
+            totals = near.select(
+                pl.col("all").sum(),
+                *(pl.col(f"far {d}").sum() for d in DISTANCES),
+                *((pl.col(f"far {d}") / pl.col("all")).mean().alias(f"share {d}") for d in DISTANCES),
+            ).row(0, named=True)
+            for number, distance in enumerate(DISTANCES):
+                base = {**dict(zip(RUN_KEYS, key, strict=True)), "threshold": threshold, "alpha": distance}
+                rows += _both_averages(base, near.height, totals, distance, (ends[0][number], ends[1][number]))
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _intervals(near: pl.DataFrame, resamples: int, seed: int) -> tuple[Sequence[float], Sequence[float]]:
+    """Bootstrap intervals of the mean share at each distance; all pairs of a drawn fact are drawn with it."""
+    if not near.height:
+        return (nan,) * len(DISTANCES), (nan,) * len(DISTANCES)
+    by_fact = near.group_by("fact_id", maintain_order=True).agg(
+        *((pl.col(f"far {d}") / pl.col("all")).sum() for d in DISTANCES), pl.len().alias("n")
+    )
+    sums = by_fact.select(f"far {d}" for d in DISTANCES).to_numpy()
+    counts = np.repeat(by_fact["n"].to_numpy()[:, None], len(DISTANCES), axis=1)
+    low, high = bootstrap_ratio(sums, counts, resamples=resamples, seed=seed)
+    return list(map(float, low)), list(map(float, high))
+
+
+def _both_averages(
+    base: dict[str, object], facts: int, totals: dict[str, float], distance: float, ends: tuple[float, float]
+) -> list[dict[str, object]]:
+    """totals: of all facts, matches lost and those of them at the distance, and the mean of each fact's share."""
+    if not facts:
+        nothing = {"facts": 0, "share": None, "low": None, "high": None}
+        return [{**base, "average": "facts", **nothing}, {**base, "average": "matches", **nothing}]
+    share, far, lost = totals[f"share {distance}"], int(totals[f"far {distance}"]), int(totals["all"])
+    low, high = wilson(far, lost, correction=False)
+    return [
+        {**base, "average": "facts", "facts": facts, "share": share, "low": ends[0], "high": ends[1]},
+        {**base, "average": "matches", "facts": facts, "share": far / lost, "low": low, "high": high},
+    ]
+
+
+def draw(table: pl.DataFrame) -> "style.Figure":
+    """Share of lost matches at least 1, 2, 3 and 4 periods away, by how well a fact seems known, over the models.
+
+    A panel a format and prefix; the mean over facts (the papers' average) with bootstrap intervals; the number of
+    facts is that of pairs of model and fact. Source: TimeStress, figures 4 and 7.
+    """
+    chosen = style.check("far_errors", pooled_rows(table).filter(pl.col("average") == "facts"), "share")
+    panels = style.sections(chosen)
+    down, columns = style.grid(len(panels))
+    thresholds = sorted(chosen["threshold"].unique())
+    distances = sorted(chosen["alpha"].unique())
+    offsets = dict(zip(thresholds, marks.spread(len(thresholds), 0.5), strict=True))
+    size = (style.COLUMN if columns == 1 else style.PAGE, 2.6 * down)
+    with style.sheet(*size, down, columns, sharex=True, sharey=True) as (_, axes):
+        for panel, (title, part) in zip(axes.flat, panels, strict=False):
+            panel.set_title(title)
+            for threshold in thresholds:
+                line = part.filter(pl.col("threshold") == threshold).sort("alpha")
+                if line.height:
+                    look = style.look(thresholds.index(threshold))
+                    marks.dots(
+                        panel, line["alpha"] + offsets[threshold], line["share"], look,
+                        low=line["low"], high=line["high"], upright=True, joined=True,
+                        label=f"{AT_LEAST} {100 * threshold:g} % ({line['facts'][0]:,})",
+                    )  # fmt: skip
+            panel.set_xticks(distances, [f"{AT_LEAST} {d:g}" for d in distances])
+            panel.xaxis.set_tick_params(labelbottom=True)
+            panel.set_xlabel(f"|{DISTANCE[-1]}| of the incorrect year")
+            panel.legend(
+                loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, borderpad=0,
+                title="win rate W, below 100 % (number of facts)", title_fontsize=style.SMALL,
+            )  # fmt: skip
+        marks.blank(axes.flat[len(panels) :])
+        for panel in axes[:, 0]:
+            panel.set_ylabel("share of lost matches")
+            marks.in_percent(panel, "y")
+        axes[0, 0].set_ylim(bottom=0)
+    return axes[0, 0].figure
+
+
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    """None where every share is 0: an interval above it is no error yet."""
+    if not any(table["share"].drop_nulls()):
+        return []
+    names = {"facts": "mean over facts", "matches": "of all lost matches"}
+    views = []
+    known = table.drop_nulls("share").sort("average", "threshold", maintain_order=True)
+    for (average, threshold), cell in charts.groups(known, "average", "threshold"):
+        traces = [
+            looks.trace(
+                key, mode="lines+markers", x=charts.numbers(group["alpha"]), y=charts.numbers(group["share"]),
+                error_y=charts.bars(group, "share"), customdata=charts.rows(group, "low", "high", "facts"),
+                hovertemplate="alpha from %{x}: %{y:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), "
+                "%{customdata[2]:,} facts",
+            )
+            for key, group in charts.by_run(cell)
+        ]  # fmt: skip
+        views.append(
+            charts.view(
+                f"facts with W from {threshold:.0%}, {names[average]}", traces,
+                xaxis=charts.axis("at least this many periods away (alpha)", dtick=1),
+                yaxis=charts.axis("share of lost matches", **charts.PERCENT),
+            )
+        )  # fmt: skip
+    return views
+
+
+def _compute(study: Study) -> pl.DataFrame:
+    lost = study.once(all_lost_matches)
+    return far_errors(lost, study.facts, study.most_robust, resamples=study.resamples, seed=study.seed)
+
+
+FAR_ERRORS = Analysis(
+    name="far_errors",
+    title="Share of lost matches that are far from the period, for facts that seem known",
+    source="TimeStress, figures 4 and 7",
+    compute=_compute,
+    needs=(YEARS,),
+    figure=draw,
+    chart=Chart(
+        page_views,
+        "For facts that seem known, the share of lost matches in which the winning date is at least this far away. "
+        "Alpha is 1 at one length of the period from its middle.",
+        "no fact that seems known has an error far from its period",
+    ),
+    columns={
+        **POOLED_RUN,
+        "threshold": "only facts whose W by year is at least this and less than 1",
+        "alpha": "smallest distance that counts as far",
+        "average": "`facts`: mean of each fact's share (the papers'); `matches`: share of all lost matches",
+        "facts": "number of facts that qualify; if pooled, pairs of model and fact",
+        "share": "share of lost matches whose incorrect context is at least that far; empty if no fact qualifies",
+        "low": "lower end of the 95 % interval: bootstrap over facts, or Wilson for `matches`",
+        "high": "its upper end",
+    },
+    paper=InPaper(
+        words={**RUN_WORDS, "average": "mean over", "threshold": "W ≥", "alpha": "alpha ≥"},
+        numbers={"facts": "facts", "share": "lost matches (%)"},
+    ),
+)

@@ -1,0 +1,102 @@
+"""Whether a prefix makes granularities more alike (TimeStress v1, section 4.6 and figure 6)."""
+
+from typing import Any
+
+import polars as pl
+
+from anachron.analysis.analyses.analysis import INTERVAL, RUN, RUN_WORDS, Analysis, Chart, InPaper
+from anachron.analysis.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs
+from anachron.analysis.metrics import RUN_KEYS, is_run, run_keys
+from anachron.analysis.plots import charts, marks, style
+from anachron.analysis.statistics import RESAMPLES, bootstrap_one_ratio
+from anachron.core.dates import GRANULARITIES
+
+
+def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+    """Mean variance of R between the granularities of a fact, with a prefix over without it (below 1: reduced).
+
+    The variance is that of three numbers (divisor 3), the mean is over facts that have all three in both runs, the
+    interval resamples facts. Returns RUN_KEYS, ``facts, variance, variance_without, ratio, low, high``; the ratio is
+    null where there is no variance without the prefix. Source: TimeStress v1, section 4.6 and figure 6.
+    """
+    wide = (
+        facts.filter(pl.col("granularity").is_in(list(GRANULARITIES)))
+        .group_by([*RUN_KEYS, "fact_id"], maintain_order=True)
+        .agg(pl.col("robustness").var(ddof=0).alias("variance"), pl.len().alias("n"))
+        .filter(pl.col("n") == len(GRANULARITIES))
+    )
+    rows: list[dict[str, Any]] = []
+    for first, second in prefix_pairs(run_keys(facts)):
+        one, two = (wide.filter(is_run(key)).select("fact_id", "variance") for key in (first, second))
+        both = one.join(two, on="fact_id", suffix="_with", maintain_order="left")
+        without, having = both["variance"].to_numpy(), both["variance_with"].to_numpy()
+        if not both.height:
+            continue
+        row: dict[str, Any] = dict(zip(RUN_KEYS, second, strict=True)) | {"facts": both.height}
+        row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
+        row |= {"ratio": None, "low": None, "high": None}
+        if without.sum() > 0:
+            low, high = bootstrap_one_ratio(having, without, resamples=resamples, seed=seed)
+            row |= {"ratio": float(having.sum() / without.sum()), "low": low, "high": high}
+        rows.append(row)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def draw(table: pl.DataFrame) -> "style.Figure":
+    """Variance of R between granularities with a prefix over that without, with intervals; left of 1 it is reduced.
+
+    Source: TimeStress v1, figure 6.
+    """
+    rows = style.check("granularity_variance", table, "ratio")
+    labels = style.run_labels(rows, "format")
+    order = list(dict.fromkeys(labels))
+    named = rows.with_columns(pl.Series("row", [order.index(label) for label in labels]))
+    prefixes = list(dict.fromkeys(rows["prefix"]))
+    width = style.COLUMN if max(map(len, order)) <= 20 else style.PAGE
+    height = marks.rows_height(order, least=0.1 + 0.1 * len(prefixes)) + 0.55 + marks.legend_height(prefixes, width)
+    with style.sheet(width, height) as (figure, axes):
+        panel = axes[0, 0]
+        marks.name_rows(panel, order)
+        marks.reference(panel, 1)
+        for number, (prefix, offset) in enumerate(zip(prefixes, marks.spread(len(prefixes)), strict=True)):
+            of_prefix = named.filter(pl.col("prefix") == prefix)
+            marks.dots(
+                panel, of_prefix["row"] + offset, of_prefix["ratio"], style.look(number), label=f"prefix {prefix}",
+                low=of_prefix["low"], high=of_prefix["high"],
+            )  # fmt: skip
+        marks.at_least(panel, 0.5)
+        panel.set_xlabel("variance of R between granularities,\nwith the prefix / without")
+        marks.legend(figure)
+    return figure
+
+
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    shown = table.drop_nulls("ratio")
+    if not shown.height:
+        return []
+    title = "variance of R between granularities, with the prefix over without"
+    return [charts.row_a_run(shown, looks, value="ratio", low="low", high="high", title=title, rangemode="tozero")]
+
+
+GRANULARITY_VARIANCE = Analysis(
+    name="granularity_variance",
+    title="Variance of R between granularities, ratio with to without a prefix",
+    source="TimeStress v1, figure 6",
+    compute=lambda study: granularity_variance(study.facts, resamples=study.resamples, seed=study.seed),
+    needs=(WITH_AND_WITHOUT_PREFIX,),
+    empty="no fact has matches at year, month and day both with a prefix and without",
+    figure=draw,
+    chart=Chart(page_views, "Below 1, the prefix makes granularities more alike."),
+    columns={
+        **RUN,
+        "facts": "facts with all three granularities in both runs",
+        "variance": "mean over facts of the variance of R between granularities, with the prefix",
+        "variance_without": "the same without the prefix",
+        "ratio": "variance / variance_without; below 1: the prefix reduced it; empty if variance_without is 0",
+        **INTERVAL,
+    },
+    paper=InPaper(
+        words=RUN_WORDS,
+        numbers={"facts": "facts", "variance": "with prefix", "variance_without": "without", "ratio": "ratio"},
+    ),
+)

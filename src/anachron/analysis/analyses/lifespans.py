@@ -1,0 +1,134 @@
+"""W with and without the dates at which the subject or the object did not exist, as before a birth or after a death.
+
+None of the papers does so. A model may know that Lincoln is no answer about 1700 without knowing when he was president,
+so W over all incorrect dates is partly about lives; W over those inside the lives is about the fact alone.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from anachron.analysis.analyses.analysis import INTERVAL, LEVEL, LEVEL_WORD, RUN, RUN_WORDS, Analysis, InPaper, Need
+from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, metrics_of_checked
+from anachron.analysis.statistics import RESAMPLES, bootstrap_mean
+from anachron.analysis.study import Study
+from anachron.core.dates import Date
+
+FROM, UNTIL = ("subject_from", "object_from"), ("subject_until", "object_until")
+LIFESPAN_SCHEMA: dict[str, type[pl.DataType]] = {
+    **dict.fromkeys([*RUN_KEYS, "granularity"], pl.String),
+    "facts": pl.Int64,
+    **dict.fromkeys(["outside", "win_rate", "win_rate_inside", "difference", "low", "high"], pl.Float64),
+}
+
+
+def outside_lives(scores: pl.DataFrame, about: pl.DataFrame) -> pl.Series:
+    """Which rows of a score table have a date that lies whole outside the life of the subject or of the object.
+
+    about: one row a fact: ``fact_id`` and, where known, the first and the last date on which each exists
+    (``subject_from, subject_until, object_from, object_until``). A date that overlaps with the first or the last is
+    inside; what is not known rules nothing out. Raises `DataError` for a date that is none.
+    """
+    lives = pl.DataFrame({"fact_id": about["fact_id"]} | {n: _days(about, n) for n in (*FROM, *UNTIL)})
+    times = scores["time"].drop_nulls().unique()
+    dates = [Date.parse(time) for time in times]
+    days = pl.DataFrame(
+        {"time": times, "first": [date.first_day for date in dates], "last": [date.last_day for date in dates]},
+        schema={"time": pl.String, "first": pl.Int64, "last": pl.Int64},
+    )
+    placed = (
+        scores.select("fact_id", "time")
+        .join(lives, on="fact_id", how="left", validate="m:1", maintain_order="left")
+        .join(days, on="time", how="left", maintain_order="left")
+    )
+    before = [pl.col("last") < pl.col(name) for name in FROM]
+    after = [pl.col("first") > pl.col(name) for name in UNTIL]
+    return placed.select(pl.any_horizontal(*before, *after).fill_null(False).alias("outside"))["outside"]
+
+
+def _days(about: pl.DataFrame, name: str) -> pl.Series:
+    """The first day of a first date or the last day of a last one, as numbers; null where not known."""
+    texts = about[name].cast(pl.String) if name in about.columns else [None] * about.height
+    dates = [None if text is None else Date.parse(text) for text in texts]
+    day = [None if date is None else date.first_day if name in FROM else date.last_day for date in dates]
+    return pl.Series(day, dtype=pl.Int64)
+
+
+def lifespans(scores: pl.DataFrame, about: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+    """W over all incorrect dates and over those inside the lives, per run and granularity, over the same facts.
+
+    scores: a score table as `anachron.analysis.metrics.check_scores` returns it. about: see `outside_lives`.
+
+    Only facts with an incorrect date outside a life and one inside, at that granularity, count (for ``global``, at
+    all three); where there is none, there is no row. ``outside`` is the mean over facts of the share of incorrect
+    dates that lie outside; ``difference`` is ``win_rate`` minus ``win_rate_inside`` with its bootstrap interval
+    over facts: what knowing the lives alone gives.
+    """
+    dated = scores.with_columns(outside_lives(scores, about)).filter(pl.col("status").is_in(["correct", "incorrect"]))
+    wrong = pl.col("status") == "incorrect"
+    keys = [*FACT_KEYS, "granularity"]
+    shares = dated.filter(wrong).group_by(keys, maintain_order=True).agg(pl.col("outside").mean())
+    counted = shares.filter((pl.col("outside") > 0) & (pl.col("outside") < 1))
+    kept = dated.join(counted.select(keys), on=keys, how="semi", maintain_order="left")
+    every = metrics_of_checked(kept).select(*keys, "win_rate")
+    inside = metrics_of_checked(kept.filter(~(wrong & pl.col("outside"))))
+    both = every.join(inside.select(*keys, pl.col("win_rate").alias("win_rate_inside")), on=keys, maintain_order="left")
+    whole = counted.group_by(FACT_KEYS, maintain_order=True).agg(
+        pl.lit("global").alias("granularity"), pl.col("outside").mean()
+    )
+    both = both.join(pl.concat([counted, whole.select(counted.columns)]), on=keys, maintain_order="left")
+    rows = []
+    for key, group in both.group_by([*RUN_KEYS, "granularity"], maintain_order=True):
+        difference = (group["win_rate"] - group["win_rate_inside"]).to_numpy()
+        low, high = bootstrap_mean(difference, resamples=resamples, seed=seed)
+        row: dict[str, Any] = dict(zip([*RUN_KEYS, "granularity"], key, strict=True)) | {"facts": group.height}
+        row |= {name: group[name].mean() for name in ("outside", "win_rate", "win_rate_inside")}
+        rows.append(row | {"difference": difference.mean(), "low": low, "high": high})
+    return pl.DataFrame(rows, schema=LIFESPAN_SCHEMA, orient="row")
+
+
+def _of_study(study: Study) -> pl.DataFrame:
+    return study.map(lambda run: lifespans(run, study.about, resamples=study.resamples, seed=study.seed))
+
+
+def _known(study: Study) -> str | None:
+    known = study.about.select(pl.any_horizontal(pl.col(*FROM, *UNTIL).is_not_null()).any()).item()
+    return None if known else "the data set does not say when subjects or objects exist"
+
+
+def _readable(study: Study) -> str | None:
+    broken = next(iter(study.undatable.values()), None)
+    return None if broken is None else f"the time {broken!r} is not a date (write YYYY, YYYY-MM or YYYY-MM-DD)"
+
+
+LIFESPANS = Analysis(
+    name="lifespans",
+    title="W with and without the dates on which the subject or the object did not exist",
+    source="beyond the papers",
+    compute=_of_study,
+    needs=(
+        Need("lifespans (`SubjectFrom`, `SubjectUntil`, `ObjectFrom`, `ObjectUntil`)", _known),
+        Need("dates that can be read", _readable),
+    ),
+    empty="no fact has an incorrect date outside the lifespans and one inside",
+    columns={
+        **RUN,
+        **LEVEL,
+        "facts": "facts with an incorrect date outside the lifespans and one inside",
+        "outside": "share of their incorrect dates outside the lifespans, mean over facts",
+        "win_rate": "W over all incorrect dates",
+        "win_rate_inside": "W over the incorrect dates inside the lifespans",
+        "difference": "win_rate minus win_rate_inside",
+        **INTERVAL,
+    },
+    paper=InPaper(
+        words={**RUN_WORDS, **LEVEL_WORD},
+        numbers={
+            "facts": "facts",
+            "outside": "outside (%)",
+            "win_rate": "W (%)",
+            "win_rate_inside": "W inside (%)",
+            "difference": "difference (points)",
+        },
+    ),
+)

@@ -1,0 +1,294 @@
+"""Win rate W and robustness R (TimeStress, section 3.1): per fact, and per model with intervals.
+
+A match pits a correct context c of a fact against an incorrect one i of the same granularity; it is won
+when ``logp(c) > logp(i)``, strictly. W is the share of matches won, R is 1 when all are. Over the three
+granularities, W is the mean of theirs and R is 1 when all three are 1.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from anachron.analysis.statistics import RESAMPLES, bootstrap_mean, interval_cells, random_robustness
+from anachron.core.dates import GRANULARITIES, Date
+from anachron.core.errors import DataError
+from anachron.core.periods import STATUSES
+
+RUN_KEYS = ["model", "format", "prefix"]
+RunKey = tuple[str, str, str]  # model, format, prefix
+FACT_KEYS = [*RUN_KEYS, "fact_id"]
+GLOBAL = "global"
+POOLED = "pooled"
+FORMATS = ("raw", "chat")
+_DATE = re.compile(r"^-?(\d{4}|[1-9]\d{4,})(-\d\d){0,2}$")  # as `Date` writes them
+SCORE_COLUMNS = (*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
+
+FACT_SCHEMA = {
+    **dict.fromkeys([*FACT_KEYS, "granularity"], pl.String),
+    **dict.fromkeys(["win_rate", "robustness"], pl.Float64),
+    **dict.fromkeys(["matches", "ties", "near_ties"], pl.Int64),
+    **dict.fromkeys(["win_rate_half_ties", "random_robustness"], pl.Float64),
+}
+
+
+def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
+    """A score table with its columns in their types, whatever file it came from (CSV has only text).
+
+    Raises `DataError` naming the row for a column that is missing, a key that is empty, a status or granularity
+    that is unknown, a score that is not a finite number, a dated row without time or alpha, the model name that is kept
+    for all models together, and a row that is there twice. Dates are spelt in one way (``01985`` becomes ``1985``), the
+    statement without a date has no time; a time that is no date is left as it is, for W and R do not need it.
+    """
+    missing = [name for name in SCORE_COLUMNS if name not in scores.columns]
+    if missing:
+        raise DataError(f"the score table lacks {', '.join(missing)}; it needs {', '.join(SCORE_COLUMNS)}")
+    if scores.height == 0:
+        raise DataError("the score table has no rows")
+    texts = [*FACT_KEYS, "granularity", "time", "status"]
+    table = scores.with_columns(
+        *(pl.col(name).cast(pl.String) for name in texts),
+        *(pl.col(name).cast(pl.Float64, strict=False) for name in ("logp", "alpha")),
+    )
+    for name in FACT_KEYS:
+        refuse_rows(scores, name, table[name].is_null(), "is empty; every row needs one")
+    for name, known in (("granularity", GRANULARITIES), ("format", FORMATS), ("status", STATUSES)):
+        unknown = ~table[name].is_in(list(known)).fill_null(False)
+        refuse_rows(scores, name, unknown, f"is unknown; use one of {', '.join(known)}")
+    finite = {name: table[name].is_finite().fill_null(False) for name in ("logp", "alpha")}
+    refuse_rows(scores, "logp", ~finite["logp"], "is not a finite number; score that statement again")
+    refuse_rows(scores, "model", table["model"] == POOLED, "is the name of all models together; choose another label")
+    dated = table["status"] != "none"
+    table = table.with_columns(_times(table, dated))
+    refuse_rows(scores, "time", dated & table["time"].is_null(), "is empty; only a row of status none has no date")
+    refuse_rows(scores, "alpha", dated & ~finite["alpha"], "is not a finite number; every dated row needs one")
+    twice = table.with_row_index("row", offset=1).filter(pl.struct(*FACT_KEYS, "granularity", "time").is_duplicated())
+    if twice.height:
+        first = twice.row(0, named=True)
+        raise DataError(
+            f"row {first['row']}: fact {first['fact_id']} has the {first['granularity']} {first['time']} more than "
+            f"once for {first['model']}, {first['format']}, prefix {first['prefix']}; keep one row of each"
+        )
+    return table
+
+
+def _times(table: pl.DataFrame, dated: pl.Series) -> pl.Series:
+    """Times as `Date` spells them: none for what is empty or stands in a row without a date."""
+    times = table["time"].str.strip_chars()
+    times = times.set(~dated | (times == "").fill_null(False), None)
+    unusual = times.filter(~times.str.contains(_DATE.pattern).fill_null(True)).unique()
+    spelt = {time: _spelt(time) for time in unusual}
+    return times.replace(list(spelt), list(spelt.values())) if spelt else times
+
+
+def _spelt(time: str) -> str:
+    try:
+        return str(Date.parse(time))
+    except DataError:  # W and R do not need it; the analyses that do say so
+        return time
+
+
+def refuse_rows(table: pl.DataFrame, column: str, bad: pl.Series, rule: str, where: str = "") -> None:
+    """Raise `DataError` with the first row of those that are ``bad``. where: words before it, such as the table's."""
+    rows = bad.arg_true()
+    if len(rows):
+        more = f" ({len(rows)} rows broken)" if len(rows) > 1 else ""
+        raise DataError(f"{where}row {rows[0] + 1}: {column} {table[column][int(rows[0])]!r} {rule}{more}")
+
+
+def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.DataFrame:
+    """W and R of every fact, at each granularity and ``global``, from a score table.
+
+    noise: largest difference of two scores that means nothing (nats), for ``near_ties``. By default each run's own,
+        from a column ``noise`` as `anachron.probe.runs.read_runs` adds it; ``near_ties`` is null without one.
+
+    Returns one row per model, format, prefix, fact and granularity: ``win_rate`` (0 to 1), ``robustness``
+    (0 or 1), ``matches``, ``ties`` (lost by the strict rule), ``near_ties``, ``win_rate_half_ties`` and
+    ``random_robustness``. Facts without a correct or without an incorrect context at a granularity have no row
+    there, and no ``global`` row: see `without_matches`. Raises `DataError` for a table that is no score table.
+    Source: TimeStress, section 3.1.
+    """
+    return metrics_of_checked(with_noise(check_scores(scores), noise))
+
+
+def metrics_of_checked(scores: pl.DataFrame) -> pl.DataFrame:
+    """`fact_metrics` of a table that `check_scores` and `with_noise` made."""
+    sides = (
+        scores.lazy()
+        .filter(pl.col("status").is_in(["correct", "incorrect"]))
+        .group_by([*FACT_KEYS, "noise", "granularity"], maintain_order=True)
+        .agg(
+            pl.col("logp").filter(pl.col("status") == "correct").alias("correct"),
+            pl.col("logp").filter(pl.col("status") == "incorrect").alias("incorrect"),
+        )
+        .filter((pl.col("correct").list.len() > 0) & (pl.col("incorrect").list.len() > 0))
+        .collect()
+    )
+    if not sides.height:
+        return pl.DataFrame(schema=FACT_SCHEMA)
+    each = sides.drop("correct", "incorrect").with_columns(**_count_matches(sides)).with_columns(
+        (pl.col("won") / pl.col("matches")).alias("win_rate"),
+        (pl.col("won") == pl.col("matches")).cast(pl.Float64).alias("robustness"),
+        (pl.col("ties") / pl.col("matches")).alias("tie_share"),
+        pl.when(pl.col("noise").is_not_null()).then("near_ties").alias("near_ties"),
+    )  # fmt: skip
+    together = (
+        each.group_by([*FACT_KEYS, "noise"], maintain_order=True)
+        .agg(
+            pl.len().alias("granularities"),
+            pl.col("win_rate", "tie_share").mean(),
+            pl.col("robustness").min(),
+            pl.col("matches", "ties").sum(),
+            pl.when(pl.col("near_ties").is_not_null().all()).then(pl.col("near_ties").sum()),
+            pl.col("random_robustness").product(),
+        )
+        .with_row_index("fact")
+    )
+    rank = {name: i for i, name in enumerate((*GRANULARITIES, GLOBAL))}
+    places = together.select(*FACT_KEYS, "noise", "fact")
+    whole = together.filter(pl.col("granularities") == len(GRANULARITIES)).with_columns(
+        pl.lit(GLOBAL).alias("granularity")
+    )
+    columns = [*FACT_KEYS, "granularity", "fact", "win_rate", "robustness", "matches", "ties", "near_ties", "tie_share"]
+    columns.append("random_robustness")
+    rows = each.join(places, on=[*FACT_KEYS, "noise"], nulls_equal=True, maintain_order="left")
+    return (
+        pl.concat([table.select(columns) for table in (rows, whole)])
+        .with_columns((pl.col("win_rate") + pl.col("tie_share") / 2).alias("win_rate_half_ties"))
+        .sort("fact", pl.col("granularity").replace_strict(rank, return_dtype=pl.Int8))
+        .select(pl.col(name).cast(kind) for name, kind in FACT_SCHEMA.items())
+    )
+
+
+def _count_matches(sides: pl.DataFrame) -> dict[str, pl.Series]:
+    """Per row of lists ``correct`` and ``incorrect``: matches, those won, ties, near-ties, and the chance of R = 1.
+
+    A near-tie differs, but by no more than the row's ``noise``. All rows are counted at once: every value is replaced
+    by its rank among all, so that (row, rank) is one whole number, and one search finds how many lie below.
+    """
+    counts = {name: sides[name].list.len().to_numpy().astype(np.int64) for name in ("correct", "incorrect")}
+    group = {name: np.repeat(np.arange(sides.height), sizes) for name, sizes in counts.items()}
+    correct, incorrect = (sides[name].explode(empty_as_null=False).to_numpy() for name in ("correct", "incorrect"))
+    noise = sides["noise"].fill_null(0.0).to_numpy()[group["correct"]]
+    distinct, ranks = np.unique(
+        np.concatenate([incorrect, correct, correct + noise, correct - noise]), return_inverse=True
+    )
+    rivals, of_correct, above, below = np.split(ranks, np.cumsum([incorrect.size, correct.size, correct.size]))
+    rivals = np.sort(group["incorrect"] * distinct.size + rivals)
+
+    def up_to(rank: np.ndarray, side: Literal["left", "right"]) -> np.ndarray:
+        return np.searchsorted(rivals, group["correct"] * distinct.size + rank, side)
+
+    before = np.searchsorted(rivals, group["correct"] * distinct.size, "left")
+    counted = {
+        "won": up_to(of_correct, "left") - before,
+        "ties": up_to(of_correct, "right") - up_to(of_correct, "left"),
+        "within": up_to(above, "right") - up_to(below, "left"),
+    }
+    totals = {
+        name: np.bincount(group["correct"], values, sides.height).astype(np.int64) for name, values in counted.items()
+    }
+    return {
+        "won": pl.Series(totals["won"]),
+        "ties": pl.Series(totals["ties"]),
+        "near_ties": pl.Series(totals["within"] - totals["ties"]),
+        "matches": pl.Series(counts["correct"] * counts["incorrect"]),
+        "random_robustness": pl.Series(random_robustness(counts["correct"], counts["incorrect"])),
+    }
+
+
+def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
+    """The table with a column ``noise``: the one given for all rows, else its own, else null."""
+    if noise is None and "noise" in scores.columns:
+        noises = scores["noise"].cast(pl.Float64, strict=False)
+        usable = noises.is_finite() & (noises >= 0)
+        refuse_rows(scores, "noise", scores["noise"].is_not_null() & ~usable.fill_null(False), "is no number from 0 on")
+        table = scores.with_columns(noises)
+        counts = table.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("noise").n_unique())
+        several = counts.filter(pl.col("noise") > 1)
+        if several.height:
+            model, form, prefix, count = several.row(0)
+            raise DataError(f"{model}, {form}, prefix {prefix} has {count} values of noise; a run has one")
+        return table
+    return scores.with_columns(pl.lit(noise, pl.Float64).alias("noise"))
+
+
+def with_weakest(run: pl.DataFrame) -> pl.DataFrame:
+    """A run's scores with ``weakest``: the lowest score of a correct context of the same fact and granularity.
+
+    Null where there is no correct context. An incorrect one loses no match where its score is below.
+    """
+    group = ["fact_id", "granularity"]
+    weakest = run.filter(pl.col("status") == "correct").group_by(group).agg(pl.col("logp").min().alias("weakest"))
+    return run.join(weakest, on=group, how="left", maintain_order="left")
+
+
+def run_keys(table: pl.DataFrame) -> list[RunKey]:
+    """The runs of a table, as they appear."""
+    return [(model, form, prefix) for model, form, prefix in table.select(RUN_KEYS).unique(maintain_order=True).rows()]
+
+
+def is_run(key: Sequence[object]) -> pl.Expr:
+    """Whether a row is of the run with these values of `RUN_KEYS`."""
+    return pl.all_horizontal(pl.col(name) == value for name, value in zip(RUN_KEYS, key, strict=True))
+
+
+def as_pooled(table: pl.DataFrame) -> pl.DataFrame:
+    """The same rows under the one name of all models together."""
+    return table.with_columns(pl.lit(POOLED).alias("model"))
+
+
+def pooled_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows over all models that were pooled."""
+    return table.filter(pl.col("model") == POOLED)
+
+
+def without_matches(scores: pl.DataFrame) -> pl.DataFrame:
+    """How many facts of each run and granularity have no W and R, for want of correct or incorrect contexts.
+
+    A fact that has no row at all at a granularity which its run has otherwise counts as having no correct context.
+    """
+    runs = scores.select(*RUN_KEYS, "granularity").unique(maintain_order=True)
+    expected = (
+        scores.select(FACT_KEYS)
+        .unique(maintain_order=True)
+        .join(runs, on=RUN_KEYS, nulls_equal=True, maintain_order="left_right")
+    )
+    sides = scores.group_by([*FACT_KEYS, "granularity"]).agg(
+        (pl.col("status") == "correct").any().alias("correct"),
+        (pl.col("status") == "incorrect").any().alias("incorrect"),
+    )
+    return (
+        expected.join(sides, on=[*FACT_KEYS, "granularity"], how="left", maintain_order="left")
+        .with_columns(pl.col("correct", "incorrect").fill_null(False))
+        .group_by([*RUN_KEYS, "granularity"], maintain_order=True)
+        .agg(
+            (~pl.col("correct")).sum().cast(pl.Int64).alias("no_correct"),
+            (pl.col("correct") & ~pl.col("incorrect")).sum().cast(pl.Int64).alias("no_incorrect"),
+        )
+    )
+
+
+def summarise(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+    """Mean W and R over facts with 95 % bootstrap intervals, per run and granularity, from `fact_metrics`.
+
+    Besides the contract's columns: ``ties`` and ``near_ties`` as shares of all matches, ``win_rate_half_ties``,
+    and what a random scorer would reach: ``random_win_rate`` (0.5) and ``random_robustness``.
+    Source: TimeStress, figure 2. Facts are resampled, 1,000 times by default.
+    """
+    rows = []
+    for key, group in facts.group_by([*RUN_KEYS, "granularity"], maintain_order=True):
+        row: dict[str, Any] = dict(zip([*RUN_KEYS, "granularity"], key, strict=True)) | {"facts": group.height}
+        for name in ("win_rate", "robustness"):
+            ends = bootstrap_mean(group[name].to_numpy(), resamples=resamples, seed=seed)
+            row |= {name: group[name].mean()} | interval_cells(name, ends)
+        matches = int(group["matches"].sum())
+        row["ties"] = int(group["ties"].sum()) / matches
+        row["near_ties"] = None if group["near_ties"].null_count() else int(group["near_ties"].sum()) / matches
+        row |= {"win_rate_half_ties": group["win_rate_half_ties"].mean(), "random_win_rate": 0.5}
+        rows.append(row | {"random_robustness": group["random_robustness"].mean()})
+    if not rows:
+        raise DataError("no fact has both a correct and an incorrect context, so there is nothing to measure")
+    return pl.DataFrame(rows, infer_schema_length=None)

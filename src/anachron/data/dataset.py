@@ -1,0 +1,66 @@
+"""A data set of dated statements: its table, its conventions, and the facts that it came from."""
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from anachron.core.periods import Boundaries
+from anachron.data.own.rows import GivenFact
+from anachron.io.files import rows_fingerprint
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A checked table of statements (columns of `anachron.data.columns.STATEMENT_SCHEMA`) and where it is from.
+
+    Of a file of facts also, as `anachron.data.own.statements.OwnFacts` has them: ``as_of``, the date up to which they
+    are known; ``about``, what the file says of each fact that is asked; ``left_out``, the facts that cannot be asked,
+    and why (none of a sample, which looks at no more facts than it takes); ``notes``. ``limit``: how many facts were
+    taken of more. ``language``: of the questions, where it is not English. ``given``: the facts as they were read, all
+    of the file.
+    """
+
+    name: str
+    table: pl.DataFrame
+    boundaries: Boundaries
+    as_of: str | None = None
+    about: pl.DataFrame | None = None
+    left_out: pl.DataFrame | None = None
+    notes: tuple[str, ...] = ()
+    limit: int | None = None
+    language: str | None = None
+    sampling: str | None = None
+    given: tuple[GivenFact, ...] = ()
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the statements themselves: the same for the same content in any file format."""
+        return rows_fingerprint(self.table.iter_rows())
+
+    def choices(self) -> dict[str, str | int]:
+        """What was chosen when it was loaded, where given, for identities and manifests."""
+        chosen = {
+            "as_of": self.as_of, "limit": self.limit, "language": self.language, "sampling": self.sampling,
+        }  # fmt: skip
+        return {name: value for name, value in chosen.items() if value is not None}
+
+    @property
+    def whole(self) -> str:
+        """The name of the data set that it is a sample of; else its own."""
+        return self.name if self.limit is None else self.name.removesuffix(f", {self.facts} facts")
+
+    @property
+    def facts(self) -> int:
+        return self.table["fact_id"].n_unique()
+
+    def sample(self, facts: int) -> "Dataset":
+        """The ``facts`` facts with the smallest ids (hashes, so a fixed random sample), in their own order.
+
+        Facts that cannot be asked are in no sample: some of them would be known, and others not looked at.
+        """
+        ids = sorted(self.table["fact_id"].unique())[:facts]
+        table, about = (
+            None if one is None else one.filter(pl.col("fact_id").is_in(ids)) for one in (self.table, self.about)
+        )
+        left_out = None if self.left_out is None else self.left_out.clear()
+        named = f"{self.name}, {len(ids)} facts"
+        return replace(self, name=named, table=table, about=about, left_out=left_out, limit=facts)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""A user's own facts: files in many forms, checked row by row, with their questions."""

@@ -1,0 +1,1 @@
+"""Updates of facts with what each is asked: one module a format."""

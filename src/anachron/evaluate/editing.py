@@ -1,0 +1,193 @@
+"""From updates of a data set to an edit: methods made ready, requests asked for, the edit made (``edit``)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.core.errors import ConfigError, DataError, ModelError
+from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.cases import CaseSet
+from anachron.edit.base import Edit
+from anachron.edit.corpus import BUNDLED, Corpus, open_corpus
+from anachron.edit.covariance.collect import cache_folder, check_settings, collect
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.make import make_edit
+from anachron.edit.methods import check_scenarios
+from anachron.edit.methods.mend import MendNetwork
+from anachron.edit.plan import Planned, parse_method, plan
+from anachron.edit.requests import EditRequest
+from anachron.evaluate.old_and_new import BESIDE, before_and_after, preferences
+from anachron.evaluate.requests import askable
+from anachron.io.jobs import Callbacks
+from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
+from anachron.lm.tokenizers import DEMO
+
+TOKENS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodChoice:
+    """Methods by name and what they need, as `choose_methods` checked it."""
+
+    methods: tuple[str, ...]
+    changes: Mapping[str, Mapping[str, Any]]
+    sites: Mapping[str, str]
+    corpus: Corpus | None
+    identity_covariance: bool
+    tokens: int | None
+    regularise: float | None
+    cache: Path | None
+    mend: Path | None
+
+    def check_scenarios(self, cases: CaseSet) -> None:
+        """Raise `ConfigError` where no method supports the scenario of one of the updates."""
+        check_scenarios([parse_method(name)[0] for name in self.methods], {case.scenario for case in cases.cases})
+
+
+def choose_methods(
+    methods: Sequence[str],
+    *,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    sites: Mapping[str, str] | None = None,
+    corpus: str | Path | None = None,
+    identity_covariance: bool = False,
+    tokens: int | None = None,
+    regularise: float | None = None,
+    cache: Path | None = None,
+    mend: Path | None = None,
+) -> MethodChoice:
+    """Choose editing methods and what they need; everything is checked as far as possible without the model.
+
+    methods: names of `anachron.edit.methods`, as ``ROME``, or its variants ``ROME dated`` and ``ROME METO``.
+    changes: method -> settings other than its preset.
+    sites: modules by hand, see `anachron.lm.sites.find_sites`.
+    corpus: text for the covariance, see `anachron.edit.corpus.open_corpus`; the demo model has its own by default.
+    identity_covariance: use the identity matrix instead of the covariance.
+    tokens: number of tokens of the corpus to read, by default 100,000.
+    regularise: share of the mean diagonal to add to the covariance.
+    cache: folder of the covariances, by default `anachron.edit.covariance.collect.cache_folder`.
+    mend: the file of MEND's trained network.
+
+    Raises `ConfigError` if no method is given, one is unknown, or options do not go together.
+    """
+    if not methods:
+        raise ConfigError("no method is named; give at least one, such as ROME")
+    if corpus is not None and identity_covariance:
+        raise ConfigError("give either --corpus or --no-covariance, not both")
+    if mend is not None and not mend.is_file():
+        raise ConfigError(f"--mend {mend}: no such file; train a network with anachron train-mend")
+    check_settings(precision="float64", regularise=regularise)
+    for name in methods:
+        parse_method(name)
+    return MethodChoice(
+        methods=tuple(methods), changes=changes or {}, sites=sites or {},
+        corpus=None if corpus is None else open_corpus(corpus), identity_covariance=identity_covariance,
+        tokens=tokens, regularise=regularise, cache=cache, mend=mend,
+    )  # fmt: skip
+
+
+def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callbacks | None = None) -> list[Planned]:
+    """Prepare methods for `anachron.run_evaluation` or `edit_from_updates`: collect covariances, check settings.
+
+    Raises as `anachron.plan_edits` and `anachron.collect_covariance`.
+    """
+    callbacks = callbacks or Callbacks()
+    corpus = choice.corpus
+    if corpus is None and not choice.identity_covariance and lm.name == DEMO:
+        corpus = open_corpus(BUNDLED)
+    short = corpus is not None and corpus.name == BUNDLED and choice.tokens is None  # it is known to be short
+
+    def collected(modules: Sequence[str]) -> Mapping[str, SecondMoment]:
+        assert corpus is not None
+        with callbacks.bar("covariance") as told:
+            return collect(
+                lm, modules, corpus, tokens=choice.tokens or TOKENS, cache=choice.cache or cache_folder(),
+                regularise=choice.regularise, callbacks=replace(told, warn=Callbacks().warn) if short else told,
+            )  # fmt: skip
+
+    planned = plan(
+        lm, choice.methods, changes=choice.changes, identity_covariance=choice.identity_covariance,
+        collect=None if corpus is None else collected,
+        network=None if choice.mend is None else MendNetwork.load(choice.mend, lm),
+        sites=find_sites(lm.model, **choice.sites) if choice.sites else None,
+    )  # fmt: skip
+    for warning in dict.fromkeys(warning for one in planned for warning in one.warnings):
+        callbacks.warn(warning)
+    return planned
+
+
+@dataclass(frozen=True)
+class UpdateRequests:
+    """What updates ask of a method. asked: updates with their requests. left_out: the reason for each that cannot be
+    asked for."""
+
+    cases: CaseSet
+    asked: list[tuple[EditCase, list[EditRequest]]]
+    left_out: list[str]
+
+
+def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> UpdateRequests:
+    """Turn the updates of a data set into requests to a method (a name of `MethodChoice`).
+
+    Raises `DataError` if none can be made and, without ``skip``, if any cannot.
+    """
+    name, variant = parse_method(method)
+    asked, failures = askable(cases.cases, name, variant)
+    left_out = [str(failure.reason) for failure in failures]
+    if left_out and not skip:
+        raise DataError(
+            f"{len(left_out)} of {len(cases.cases)} updates cannot be made, for instance: {left_out[0]}; fix them, or "
+            "leave them out with --skip"
+        )
+    if not asked:
+        raise DataError(f"{cases.name}: none of its {len(cases.cases)} updates can be made")
+    return UpdateRequests(cases, asked, left_out)
+
+
+def edit_from_updates(lm: LanguageModel, planned: Planned, updates: UpdateRequests) -> Edit:
+    """Make updates in a model, all in one edit, which records where its updates and settings come from.
+
+    Raises as `anachron.make_edit`.
+    """
+    requests = [request for _, asked in updates.asked for request in asked]
+    edit = make_edit(lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
+    identity = planned.identity()
+    return replace(edit, about=edit.about | {
+        "settings_from": planned.source, "updates": updates.cases.name,
+        "updates_fingerprint": updates.cases.fingerprint(), "left_out": len(updates.left_out),
+        **{name: identity[name] for name in ("covariance", "network")},
+    })  # fmt: skip
+
+
+def told_objects(
+    lm: LanguageModel, edit: Edit, updates: UpdateRequests, most: int = 20, *, warn: Callable[[str], None]
+) -> pl.DataFrame:
+    """How likely the objects of the first updates of an edit are without it and with it.
+
+    A row an object, as of `anachron.evaluate.old_and_new.before_and_after`; none, and a warning with the reason, where
+    a text of them cannot be scored (too long behind the prefix of an edit, weights that the edit has broken).
+    """
+    cases = [case for case, _ in updates.asked[:most]]
+    try:
+        return before_and_after(lm, edit, cases) if cases else pl.DataFrame(schema=BESIDE)
+    except (DataError, ModelError) as error:
+        warn(f"the edit was made, but its objects cannot be compared: {error}")
+        return pl.DataFrame(schema=BESIDE)
+
+
+def preferred_objects(
+    lm: LanguageModel, edit: Edit, updates: UpdateRequests, *, warn: Callable[[str], None]
+) -> pl.DataFrame | None:
+    """Whether a model with an edit prefers the new object of each update, as `anachron.evaluate.old_and_new` says.
+
+    None, and a warning with the reason, where a text of them cannot be scored, as in `told_objects`.
+    """
+    try:
+        return preferences(lm, edit, [case for case, _ in updates.asked])
+    except (DataError, ModelError) as error:
+        warn(f"the edit was made, but it is not known how many updates it made: {error}")
+        return None

@@ -1,1 +1,0 @@
-"""Data sets for other tools: lm-evaluation-harness, the Hugging Face hub, CounterFact."""

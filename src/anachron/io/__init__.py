@@ -1,0 +1,1 @@
+"""Everything outside the process: files, stores, jobs, workers, servers."""

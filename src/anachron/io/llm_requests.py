@@ -1,0 +1,352 @@
+"""The requests of one run to a language model, from many threads: what is tried again, and what ends the run.
+
+What stops everything at once: no server, a refused key, an unknown model, an exhausted account, a server that answers
+nobody. What is tried again, with growing pauses: too many requests (its Retry-After is honoured), errors of the server,
+time-outs, cut connections. What is counted and left out: a single request that is refused, or that gets no answer after
+all tries. Where the first few are all refused, an innocent one tells whether the server refuses the form of our
+requests, which ends the run, or their content.
+"""
+
+import json
+import random
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anachron.core.errors import BackendError, ConfigError
+from anachron.io.answers import Answer, AnswerCache
+from anachron.io.believed import believed, reasoning_of, text_of
+from anachron.io.clients import openai_client
+from anachron.io.llm_settings import Learned, LlmSettings, Lost, Meter, NoAnswer, Unmetered, Usage
+from anachron.io.servers import (
+    OPENAI,
+    check_address,
+    key_for,
+    open_to_all,
+    public_url,
+    redirected,
+    retry_after,
+    secrets_of,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from openai import APIConnectionError, APIStatusError, OpenAI
+
+LONGEST_PAUSE = 60.0  # seconds between tries that we choose ourselves
+LONGEST_RETRY_AFTER = 600.0  # seconds; a server that wants more has no place for this run
+REFUSALS = 3  # requests refused before any was answered: then it may be the request's form, not its content
+PLAIN = "Answer with the word yes."  # nothing that a rule on content could refuse
+KEY_LENGTH = 16  # of what is surely a key, and not a word that an answer may hold
+DROPPABLE = ("response_format", "temperature")  # what a server may not know, and can do without
+LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"  # two names of one limit, of which some servers take one
+OF_VALUE = re.compile(
+    r"too (large|small|high|low)|at (least|most)|must be|greater|less than|exceed|_value", re.IGNORECASE
+)
+SLOW = (408, 504, 524)  # an error that tells of a time-out: what was written until then may be paid for
+UNSENT = ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "InvalidURL")  # no request reached a server
+
+
+def open_client(settings: LlmSettings) -> "tuple[OpenAI, str]":
+    """A client of the server, and the key it sends, which must never be shown.
+
+    Raises `BackendError` without the package ``openai``, and `ConfigError` without a key where one is needed: a key
+    that was named, or any for the public service. Another server is sent no key but one that was named for it.
+    """
+    address = settings.address or OPENAI
+    check_address(address)
+    key = key_for(address, settings.api_key_env)
+    return openai_client(address, key, timeout=settings.timeout, max_retries=0), key  # tries are counted here
+
+
+@dataclass(slots=True)
+class Asker:
+    """One run's requests: what all its threads share."""
+
+    settings: LlmSettings
+    cache: AnswerCache
+    schema: dict[str, Any] | None
+    usage: Usage
+    notice: Callable[[str], None]
+    keep_cut_off: bool = False
+    opened: "tuple[OpenAI, str] | None" = field(default=None, repr=False)  # a client that is there, and its key
+    meter: Meter = field(default_factory=Unmetered)
+    learned: Learned = field(default_factory=Learned)
+    warn: Callable[[str], None] = lambda message: None
+    stop: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    heard: bool = False  # any reply of the server, errors too
+    refused: int = 0
+    form_taken: bool | None = None  # whether `PLAIN` was answered; None where that is not known
+    asking_plain: threading.Lock = field(default_factory=threading.Lock)
+    unanswered: int = 0  # in a row
+    client: "OpenAI" = field(init=False, repr=False)
+    key: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.client, self.key = self.opened or open_client(self.settings)
+        if (warning := open_to_all(str(self.client.base_url), self.key)) is not None:
+            self.notice(warning)
+
+    @property
+    def where(self) -> str:
+        return public_url(str(self.client.base_url)).rstrip("/")
+
+    def ask(self, key: str, prompt: str) -> Answer | NoAnswer:
+        """One prompt's answer, kept on disk; or why there is none. Raises what concerns all, and ends the run.
+
+        Its first request was taken of the meter by who calls; those that follow, for whatever reason, are taken here.
+        """
+        try:
+            return self._ask(key, prompt)
+        except BaseException:
+            self.stop.set()  # here, for a free thread would begin the next prompt before the error is seen elsewhere
+            raise
+
+    def _ask(self, key: str, prompt: str) -> Answer | NoAnswer:
+        from openai import APIConnectionError, APIStatusError, OpenAIError
+
+        if self.stop.is_set():
+            self.meter.settle(prompt, "nothing")
+        seen, tries, again = "", 0, False
+        while tries < self.settings.tries and not self.stop.is_set():
+            if again and not self._take(prompt):
+                if self.stop.is_set():
+                    break
+                return NoAnswer("no answer from the server", f"{seen}; the budget allows no other try")
+            wait: float | None = None
+            again, sent = True, self._sent()
+            with self.lock:
+                self.usage.requests += 1
+            try:
+                answer = self._metered(prompt, sent)
+            except APIStatusError as error:
+                self.heard = True
+                seen = f"HTTP {error.status_code}: {self._message(error)}"
+                self._raise_for_all(error)
+                if self._drop(error, sent):
+                    continue
+                if not _passes(error.status_code):
+                    return self._refuse(seen)
+                wait = retry_after(error.response.headers)
+            except APIConnectionError as error:
+                seen = self._raise_without_server(error, last=tries + 1 == self.settings.tries)
+            except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                self.heard = True  # a reply in no form that the protocol knows, such as a page of a proxy
+                seen = f"a reply that is not a chat completion ({type(error).__name__}); does --base-url end in /v1?"
+            else:
+                self._keep(key, prompt, answer)
+                return answer
+            tries += 1
+            if wait is not None and wait > LONGEST_RETRY_AFTER:
+                seen += f"; the server asks to wait {wait:.0f} s"
+                break
+            if tries < self.settings.tries:
+                with self.lock:
+                    self.usage.retries += 1
+                self.stop.wait(self._pause(tries) if wait is None else wait + random.uniform(0, self.settings.pause))
+        return self._give_up(tries, seen)
+
+    def _take(self, prompt: str) -> bool:
+        """Whether the meter allows another request; it is waited for what others may leave of a budget."""
+        while not self.stop.is_set():
+            if self.meter.take(prompt, self.settings.max_tokens):
+                return True
+            if self.meter.idle:
+                return False
+            self.stop.wait(0.05)
+        return False
+
+    def _sent(self) -> set[str]:
+        """The parameters that a request is sent with, of those that a server may not take."""
+        return {name for name in (*DROPPABLE, LIMIT) if name not in self.learned.dropped}
+
+    def _metered(self, prompt: str, sent: set[str]) -> Answer:
+        """A request, of which the meter learns what became of it. Raises as `_request`."""
+        from openai import APIConnectionError, APIStatusError
+
+        came: Answer | Lost = "unknown"
+        try:
+            came = self._request(prompt, sent)
+            return came
+        except APIStatusError as error:
+            came = "nothing" if error.status_code == 429 else "unknown" if error.status_code in SLOW else "refused"
+            raise
+        except APIConnectionError as error:
+            came = "nothing" if type(error.__cause__).__name__ in UNSENT else "unknown"
+            raise
+        finally:
+            self.meter.settle(prompt, came)
+
+    def _request(self, prompt: str, sent: set[str]) -> Answer:
+        options: dict[str, Any] = {}
+        if "temperature" in sent:
+            options["temperature"] = self.settings.temperature
+        if "response_format" in sent and self.schema is not None:
+            shape = {"name": "answer", "strict": True, "schema": self.schema}
+            options["response_format"] = {"type": "json_schema", "json_schema": shape}
+        if self.settings.max_tokens is not None:
+            options[LIMIT if LIMIT in sent else NEW_LIMIT] = self.settings.max_tokens
+        messages = [{"role": "user", "content": prompt}]  # one message: not every chat template knows the role system
+        create = self.client.chat.completions.create
+        reply = create(model=self.settings.model, messages=messages, **options)  # type: ignore[arg-type]
+        if len(self.key) >= KEY_LENGTH and self.key in str(reply):
+            raise BackendError(
+                f"{self.where} repeats the key in its answer, which is therefore not kept; do not trust it"
+            )
+        choice, usage = reply.choices[0], reply.usage
+        message = choice.message
+        text, thought = text_of(message.content), reasoning_of(message)
+        if not all(isinstance(words or "", str) for words in (text, thought, message.refusal, choice.finish_reason)):
+            raise TypeError("words that are no text")
+        answer = Answer(
+            text=text or "", finish=choice.finish_reason, refusal=message.refusal,
+            prompt_tokens=getattr(usage, "prompt_tokens", None),
+            completion_tokens=getattr(usage, "completion_tokens", None),
+            served_by=None if reply.model is None else str(reply.model), reasoning=thought or None,
+        )  # fmt: skip
+        return self.believed(answer, prompt)
+
+    def believed(self, answer: Answer, prompt: str) -> Answer:
+        """An answer without what cannot be; each kind of fault is warned of once in a run."""
+        clean, faults = believed(answer, prompt)
+        with self.lock:
+            self.usage.doubted += bool(faults)
+            fresh = [words for kind, words in faults.items() if kind not in self.learned.told]
+            self.learned.told |= faults.keys()
+        for words in fresh:
+            self.warn(words)
+        return clean
+
+    def _keep(self, key: str, prompt: str, answer: Answer) -> None:
+        if self.keep_cut_off or not answer.cut_off:
+            self.cache.put(key, self.settings.model, prompt, answer, self.settings.server)
+        with self.lock:
+            self.heard, self.unanswered = True, 0
+            self.usage.answers += 1
+        self._count(answer)
+
+    def _count(self, answer: Answer) -> None:
+        """Count the tokens of an answer, which are paid for whatever becomes of it."""
+        with self.lock:
+            self.usage.prompt_tokens += answer.prompt_tokens or 0
+            self.usage.completion_tokens += answer.completion_tokens or 0
+            self.usage.uncounted += answer.prompt_tokens is None
+
+    def _raise_for_all(self, error: "APIStatusError") -> None:
+        """What no other prompt would fare better with. Without its cause: a server may echo a part of the key."""
+        status, name = error.status_code, self.settings.api_key_env or "OPENAI_API_KEY"
+        if 300 <= status < 400:
+            raise ConfigError(self._hide(redirected(self.where, status, error.response.headers))) from None
+        if status in (401, 403) and not self.key:
+            raise ConfigError(
+                f"{self.where} wants a key (HTTP {status}); name the variable that holds it with --api-key-env"
+            ) from None
+        if status in (401, 403):
+            words = f": {self._message(error)}" if status == 403 else ""
+            raise ConfigError(
+                f"{self.where} refuses the key (HTTP {status}{words}); set {name} in the environment to a good one"
+            ) from None
+        if status == 404:
+            raise ConfigError(
+                f"{self.where} has no model {self.settings.model!r} (HTTP 404: {self._message(error)}); check its name "
+                "and that --base-url ends as the server wants it, mostly in /v1"
+            ) from None
+        if status == 429 and error.code == "insufficient_quota":
+            raise BackendError(f"{self.where}: the account has no credit left; what was answered is kept") from None
+
+    def _raise_without_server(self, error: "APIConnectionError", *, last: bool) -> str:
+        cause = error.__cause__
+        reached = type(cause).__name__ not in ("ConnectError", "UnsupportedProtocol", "InvalidURL")
+        if not reached and (last or not self.heard):
+            reason = self._hide(str(cause))
+            after = f"stopped answering after {self.usage.answers} answers, which are kept" if self.heard else ""
+            raise BackendError(
+                f"no server at {self.where} ({after or reason}); start it or correct --base-url"
+            ) from None
+        return self._hide(f"{error.message} {cause or ''}").strip()
+
+    def _drop(self, error: "APIStatusError", sent: set[str]) -> bool:
+        """Whether the server refused something that can be left out or named otherwise, as it is from now on."""
+        if error.status_code not in (400, 422, 501):
+            return False
+        words = (error.param or self._message(error)).replace("json_schema", "response_format")
+        named = next((name for name in (*DROPPABLE, LIMIT) if name in sent and name in words), None)
+        absent = {"response_format": self.schema, LIMIT: self.settings.max_tokens}
+        if named is None or absent.get(named, named) is None:
+            return False
+        if named == LIMIT and OF_VALUE.search(f"{error.code} {self._message(error)}"):
+            return False  # under its other name it might be passed over, and then nothing would hold answers to it
+        with self.lock:
+            news = named not in self.learned.dropped
+            self.learned.dropped.add(named)
+        if news:
+            instead = f"{NEW_LIMIT} is sent instead" if named == LIMIT else "it is left out"
+            self.notice(f"the server takes no {named}; {instead} from now on")
+        return True
+
+    def _refuse(self, seen: str) -> NoAnswer:
+        """Count a refusal. Raises `BackendError` where the server refuses the form of our requests, not their content.
+
+        Answers show that it takes the form, those kept from runs before as well. Where there is none yet, a request of
+        the same form with an innocent content decides.
+        """
+        with self.lock:
+            self.refused += 1
+        if self.refused < REFUSALS or self.usage.answers or self.usage.kept:
+            return NoAnswer("request refused", seen)
+        with self.asking_plain:
+            if self.form_taken is None and not self.stop.is_set():
+                self.form_taken = self._ask_plain()
+        if self.form_taken is False and not self.usage.answers:
+            raise BackendError(f"{self.where} refuses every request ({seen})")
+        return NoAnswer("request refused", seen)
+
+    def _ask_plain(self) -> bool | None:
+        """Whether the server answers `PLAIN` in the form of all requests; None where it neither answers nor refuses."""
+        from openai import APIStatusError, OpenAIError
+
+        if not self.meter.take(PLAIN, self.settings.max_tokens):
+            return None
+        with self.lock:
+            self.usage.requests += 1
+        try:
+            answer = self._metered(PLAIN, self._sent())
+        except APIStatusError as error:
+            return None if _passes(error.status_code) else False
+        except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return None  # the requests that follow will show what is wrong
+        self._count(answer)
+        return True
+
+    def _give_up(self, tries: int, seen: str) -> NoAnswer:
+        if self.stop.is_set():
+            return NoAnswer("stopped", "the run ended before this request")
+        with self.lock:
+            self.unanswered += 1
+            dead = self.unanswered >= max(3, self.settings.concurrency)
+        if dead:
+            raise BackendError(
+                f"{self.where} left {self.unanswered} requests in a row unanswered ({tries} tries each; the last: "
+                f"{seen}); {self.usage.answers} answers are kept, and the same command goes on from there"
+            )
+        return NoAnswer("no answer from the server", f"{tries} tries; the last: {seen}")
+
+    def _pause(self, tries: int) -> float:
+        longest = min(LONGEST_PAUSE, self.settings.pause * 2 ** min(tries - 1, 60))
+        return random.uniform(longest / 2, longest)  # so that requests that failed together do not return together
+
+    def _message(self, error: "APIStatusError") -> str:
+        body = error.body
+        text = body.get("message", json.dumps(body)) if isinstance(body, dict) else None
+        return self._hide(str(text or error.message))
+
+    def _hide(self, text: str) -> str:
+        return shown(text, secrets_of(self.settings.address or OPENAI, self.key))
+
+
+def _passes(status: int) -> bool:
+    """Whether an error with this HTTP status may be gone at the next try."""
+    return status in (408, 409, 425, 429) or status >= 500

@@ -1,0 +1,1 @@
+"""Models in GGUF files: by transformers, or computed by llama.cpp."""

@@ -1,0 +1,1 @@
+"""Models behind a server, which score without their weights here."""

@@ -1,0 +1,237 @@
+"""What an answer says: a name, one of two years, a period; or that none can be read.
+
+Names and words are compared as `plain` writes them: without marks on letters, case and punctuation, as whole words. A
+name counts where the answer holds it anywhere; of names that lie within each other ("York", "New York") the longest
+counts. An answer that holds names of several objects, or both years, says neither; nor does one that names something
+only to deny it ("not 1998", "I cannot determine 2011") or to speak of another ("her predecessor"). Words that decline
+count otherwise only where nothing can be read. What cannot be read for sure is unreadable rather than wrong.
+"""
+
+import re
+import unicodedata
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from anachron.core.dates import Date
+from anachron.core.errors import DataError
+from anachron.core.periods import Period
+from anachron.io.answers import Answer
+from anachron.io.llm_settings import NoAnswer
+from anachron.io.reasoning import has_unknown_marks, split_reasoning
+from anachron.probe.ask.wordings import (
+    AS_OF,
+    ASSURING,
+    BESIDE,
+    BUT,
+    DECLINING,
+    DENYING,
+    DENYING_BEHIND,
+    RELATED,
+    STILL,
+)
+from anachron.text.openings import goes_on
+
+READ, REFUSED, EMPTY, UNREADABLE, UNANSWERED = "read", "refused", "empty", "unreadable", "unanswered"
+UNREAD = (REFUSED, EMPTY, UNREADABLE, UNANSWERED)
+Key = TypeVar("Key", bound=Hashable)
+
+# A number of three or four digits is a year unless it is part of a word or of a decimal number. Letters of scripts that
+# write no spaces may stand around it (1949\u5e74).
+_DATE = re.compile(
+    r"(?<![\w-])(?P<iso>-?\d{4,}-\d\d(?:-\d\d)?)(?![\w-])"
+    r"|(?<![\w.-])(?P<day>\d{1,2})\. ?(?P<month>\d{1,2})\. ?(?P<of>\d{4})(?![\w-]|\.\d)"
+    r"|(?<![\w.-])(?P<year_first>\d{4})\.(?P<then>\d\d)\.(?P<last>\d\d)(?![\w-]|\.\d)"
+    r"|(?<![\w.,-])(?P<bce>\d{1,4})\s*(?:BCE|BC|B\.C\.|v\. ?Chr\.|av\. ?J\.|a\. ?C\.)"
+    r"|(?<![A-Za-z0-9_\u00c0-\u024f-])(?<!\d[.,])(?P<year>-\d{4}|\d{3,4})(?![A-Za-z0-9_\u00c0-\u024f]|[.,]\d)"
+)
+_SPAN = re.compile(r"(?<![\w.-])(\d{4})\s*-\s*(\d{4})(?!\w|-\d)")  # 2009-2017, which is no month
+_CLAUSE = re.compile(r"[,;:.!?()\n\u2013\u2014\u3001\u3002\uff0c\uff1b]+")
+_SENTENCE = re.compile(r"[;\n]|[.!?](?=\s|\Z)")
+_DENIED = tuple(f"{words} " for words in DENYING_BEHIND)
+_ASSURING = re.compile(rf"\b(?:{'|'.join(ASSURING)})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """outcome: `READ`, or why nothing was: `REFUSED`, `EMPTY`, `UNREADABLE`, `UNANSWERED` (the server gave no answer).
+    value: what was read: the key of an object, 0 or 1 for the first or second year, a `Period`."""
+
+    outcome: str
+    value: Any = None
+
+
+def plain(text: str) -> str:
+    """Small letters and digits without marks, single spaces between words: ``Édouard  Balladur.`` becomes ``edouard
+    balladur``."""
+    visible = (c for c in unicodedata.normalize("NFKD", text) if unicodedata.category(c) != "Cf")
+    letters = (c for c in visible if not unicodedata.combining(c))
+    kept = "".join(c if c.isalnum() or unicodedata.category(c).startswith("M") else " " for c in letters)
+    return " ".join(kept.casefold().split())
+
+
+_plain_name = lru_cache(maxsize=1 << 14)(plain)  # names are looked for in every answer
+
+
+def mentioned(text: str, names: Mapping[str, Key]) -> set[Key]:
+    """The keys of the names that a text holds as whole words, without those that lie within a longer one."""
+    return {key for _, _, key in _mentions(plain(text), names)}
+
+
+def _mentions(said: str, names: Mapping[str, Key]) -> list[tuple[int, int, Key]]:
+    """Where the names of `mentioned` begin and end in a `plain` text."""
+    spans: list[tuple[int, int, Key]] = []
+    for name, key in names.items():
+        wanted = _plain_name(name)
+        at = said.find(wanted) if wanted else -1
+        while at >= 0:
+            end = at + len(wanted)
+            if not goes_on(said[at - 1 : at] if at else "", said[at]) and not goes_on(
+                said[end - 1], said[end : end + 1]
+            ):
+                spans.append((at, end, key))
+            at = said.find(wanted, at + 1)
+    return [
+        (start, end, key)
+        for start, end, key in spans
+        if not any(a <= start and end <= b and b - a > end - start for a, b, _ in spans)
+    ]
+
+
+def _meant(text: str, names: Mapping[str, Key]) -> tuple[set[Key], set[Key]]:
+    """The keys of names that an answer mentions, and of those it mentions only to deny them or to speak of another."""
+    clauses = [clause for clause in map(plain, _CLAUSE.split(text)) if clause]
+    said, starts = " ".join(clauses), [0]
+    for clause in clauses:
+        starts.append(starts[-1] + len(clause) + 1)
+    found = _mentions(said, names)
+    keys, meant = {key for _, _, key in found}, set[Key]()
+    for start, end, key in found:
+        first, last = max(s for s in starts if s <= start), min(s for s in starts if s > end - 1)
+        before, after = _ASSURING.sub("", said[first:start]).split(), said[end:last].split()
+        turn = max((place for place, word in enumerate(before, 1) if word in BUT), default=0)
+        before = before[turn:]
+        denied = any(word in DENYING for word in before[-4:]) or declines(" ".join(before))
+        denied |= f"{' '.join(after[:3])} ".startswith(_DENIED)
+        # "until 2017 Barack Obama" speaks of what is until 2017
+        beside = any(word in BESIDE for word in before[-2:]) and not before[-1].isdigit()
+        another = beside or (after[:1] == ["s"] and len(after) > 1) or any(word in RELATED for word in before[-4:])
+        if not (denied or another):
+            meant.add(key)
+    return keys, keys - meant
+
+
+def answer_text(reply: Answer | NoAnswer) -> tuple[Reading | None, str]:
+    """Why a reply holds no answer, if it does not, and its text without reasoning."""
+    if isinstance(reply, NoAnswer):
+        return Reading(UNANSWERED), ""
+    text = split_reasoning(reply.text)[0]
+    if reply.refusal or reply.finish == "content_filter":
+        return Reading(REFUSED), reply.refusal or text
+    if has_unknown_marks(text):
+        return Reading(UNREADABLE), text
+    return (None, text) if text else (Reading(EMPTY), "")
+
+
+def read_name(reply: Answer | NoAnswer, names: Mapping[str, Key]) -> Reading:
+    """Whose name an answer gives. names: name -> key of the object. The value is None where it is nobody's of these.
+
+    An answer that was cut off and names none of them is unreadable.
+    """
+    fault, text = answer_text(reply)
+    if fault is not None:
+        return fault
+    found, denied = _meant(text, names)
+    if len(found) == 1 and not denied:
+        return Reading(READ, found.pop())
+    if declines(text):
+        return Reading(REFUSED)
+    words = plain(text).split()
+    unsure = not words or words[0] in DENYING or any(word in RELATED for word in words)  # of names not asked about too
+    if found or unsure or (isinstance(reply, Answer) and reply.cut_off):
+        return Reading(UNREADABLE)
+    return Reading(READ, None)
+
+
+def read_choice(reply: Answer | NoAnswer, years: tuple[str, str]) -> Reading:
+    """Which of two years an answer gives, as they stand in the question: 0 or 1."""
+    fault, text = answer_text(reply)
+    if fault is not None:
+        return fault
+    digits = [re.sub(r"\D", "", year) for year in years]
+    for names in (years, digits if digits[0] != digits[1] else ()):
+        found, denied = _meant(text, {name: place for place, name in enumerate(names)})
+        if len(found) == 1 and not denied:
+            return Reading(READ, found.pop())
+        if found:
+            break
+    return Reading(REFUSED if declines(text) else UNREADABLE)
+
+
+def read_period(reply: Answer | NoAnswer) -> Reading:
+    """The period that an answer gives, its end None where it still holds.
+
+    Two dates, as YYYY-MM-DD, YYYY-MM, YYYY, YYYY.MM.DD or DD.MM.YYYY, before the common era too (``44 BC``); of dates
+    in other forms the year is read. Or one date and a word for today behind it. The date on which something is said to
+    be so ("as of 2024", "until now, i.e. 2024") is none of them. Of several sentences one gives the period, if the
+    others hold no other year.
+    """
+    fault, text = answer_text(reply)
+    if fault is not None:
+        return fault
+    try:
+        text = _SPAN.sub(r"\1 to \2", text)
+        dates = _dates(text)
+        if len(dates) < 2 and None not in (all_dates := _dates(text, from_first=True)):  # "Status: 2009 to 2017"
+            dates = all_dates
+        if len(dates) > 2:
+            given = [two for part in _SENTENCE.split(text) if len(two := _dates(part)) == 2]
+            others = {date.year for date in dates if date is not None}
+            if len(given) == 1 and others == {date.year for date in given[0] if date is not None}:
+                dates = given[0]
+        if len(dates) == 2 and dates[0] is not None:
+            return Reading(READ, Period(*dates))
+    except DataError:  # no day of the calendar, or an end before the start
+        return Reading(UNREADABLE)
+    return Reading(REFUSED if declines(text) else UNREADABLE)
+
+
+def _dates(text: str, *, from_first: bool = False) -> list[Date | None]:
+    """The dates in a text in its order, None for today: once, behind the first date, and without dates of reports.
+
+    from_first: the first date of the text is none of a report.
+    """
+    found = list(_DATE.finditer(text))
+    dates: list[Date | None] = []
+    at, today = 0, False
+    for match in found:
+        between = text[at : match.start()]
+        at = match.end()
+        words = f" {plain(between)}"
+        of_report = any(words.endswith(f" {one}") for one in AS_OF)
+        still = bool(dates) and bool(mentioned(between, dict.fromkeys(STILL, True)))
+        if still and not today and len(dates) == 1:
+            dates, today = [*dates, None], True
+        of_report = of_report and not (from_first and match is found[0])
+        if of_report or (today and still):  # "now, i.e. 2024", "today (2024)"
+            continue
+        dates.append(_date(match))
+    if len(dates) == 1 and mentioned(text[at:], dict.fromkeys(STILL, True)):
+        dates.append(None)
+    return dates
+
+
+def _date(match: re.Match[str]) -> Date:
+    if match["bce"] is not None:
+        return Date(-int(match["bce"]))
+    if match["of"] is not None:
+        return Date(int(match["of"]), int(match["month"]), int(match["day"]))
+    if match["year_first"] is not None:
+        return Date(int(match["year_first"]), int(match["then"]), int(match["last"]))
+    return Date.parse(match["iso"]) if match["iso"] is not None else Date(int(match["year"]))
+
+
+def declines(text: str) -> bool:
+    """Whether words of `DECLINING` stand in a text."""
+    return bool(mentioned(text, dict.fromkeys(DECLINING, True)))

@@ -1,0 +1,115 @@
+"""A run that asks: a folder with every answer and the tables made of them, which survives being killed.
+
+``answers/`` holds each answer as it came (`anachron.io.answers.AnswerCache`), so nothing is asked twice;
+``spent.jsonl`` each request, so that a budget counts over all runs (`anachron.probe.ask.purse`);
+``answers.jsonl``, ``facts.csv`` and ``ask.json`` are made of them when all is asked. The same command goes on where it
+was; one with another budget, width or number of rounds too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from anachron.core.dates import Date
+from anachron.core.errors import DataError
+from anachron.io.files import Json, parse_json, read_json
+from anachron.io.jobs import Callbacks
+from anachron.io.run_folder import RUN_FILE, RunFolder, open_run
+from anachron.probe.ask.asking import Answerer, Asking, AskSettings, ask_all_questions
+from anachron.probe.ask.purse import kept_purse
+from anachron.probe.ask.questions import Questions
+from anachron.probe.ask.tables import (
+    ANSWER_SCHEMA,
+    FACT_SCHEMA,
+    answers_table,
+    facts_table,
+    present_table,
+    summary_of,
+)
+from anachron.probe.check.present import PresentQuestion
+
+ANSWERS = "answers"  # folder of kept answers in that of the run
+ANSWERS_FILE, FACTS_FILE, SUMMARY_FILE = "answers.jsonl", "facts.csv", "ask.json"
+KIND = "asked"  # what ``run.json`` says of such a run
+
+
+@dataclass(frozen=True)
+class AskedRun:
+    """What a run found: its folder, `answers_table`, `facts_table`, `present_table` and `summary_of`."""
+
+    folder: Path
+    label: str
+    answers: pl.DataFrame
+    facts: pl.DataFrame
+    present: pl.DataFrame
+    summary: Json
+
+
+def run_asking(
+    questions: Questions, present: Sequence[PresentQuestion], answerer: Answerer, out: Path | str, data: Json,
+    as_of: Date, settings: AskSettings | None = None, *, callbacks: Callbacks | None = None,
+) -> AskedRun:  # fmt: skip
+    """Ask, and write the tables. data: what identifies the facts. as_of: the last day that is known of.
+
+    Raises `ConfigError` where the folder holds another run or is in use, and as the answerer does; what was answered
+    until then is kept.
+    """
+    settings, folder = settings or AskSettings(), Path(out)
+    identity: Json = {
+        "what": KIND, "label": answerer.name, **answerer.identity(), **data, "as_of": str(as_of),
+        "ways": list(settings.ways), "wordings": questions.wordings.choice,
+    }  # fmt: skip
+    with open_run(folder, identity) as run:
+        run.remove_leftovers(ANSWERS)
+        run.record["status"] = "running"
+        run.save()
+        with kept_purse(folder, settings.budget, settings.prices) as purse:
+            asking = ask_all_questions(questions, present, answerer, settings, callbacks, purse)
+        asking.tell_spent()
+        found = _found(folder, answerer.name, asking, questions, present, as_of)
+        run.write_table(ANSWERS_FILE, found.answers)
+        run.write_table(FACTS_FILE, found.facts)
+        run.write_json(SUMMARY_FILE, found.summary)
+        run.finish()
+    return found
+
+
+def _found(
+    folder: Path, label: str, asking: Asking, questions: Questions, present: Sequence[PresentQuestion], as_of: Date
+) -> AskedRun:
+    answers, facts = answers_table(asking, questions), facts_table(asking, questions, as_of)
+    summary: Json = {"model": label} | summary_of(asking, questions, answers, facts)
+    return AskedRun(folder, label, answers, facts, present_table(present, asking, questions), summary)
+
+
+def is_asked(folder: Path | str) -> bool:
+    """Whether a folder is that of a run that asks."""
+    file = Path(folder) / RUN_FILE
+    record = read_json(file) if file.is_file() else None
+    settings = record.get("settings") if isinstance(record, dict) else None
+    return isinstance(settings, dict) and settings.get("what") == KIND
+
+
+def read_asked(folder: Path | str) -> tuple[Json, pl.DataFrame]:
+    """The summary and the facts of a finished run. Raises `DataError` where it is damaged, not finished, or another."""
+    if not is_asked(folder):
+        raise DataError(f"{folder} holds no run of --backend chat or generate; give the --out of one")
+    run = RunFolder.read(Path(folder))
+    if not run.is_done:
+        raise DataError(f"{folder}: the run is not finished; repeat its command to go on")
+    facts = run.read_table(FACTS_FILE).with_columns(pl.col("won_all") == "true").cast(pl.Schema(FACT_SCHEMA))
+    return parse_json(run.read_file(SUMMARY_FILE), run.path / SUMMARY_FILE), facts
+
+
+def read_answers(folder: Path | str) -> pl.DataFrame:
+    """The answers of a finished run (`anachron.probe.ask.tables.answers_table`).
+
+    Raises `DataError` where they are damaged.
+    """
+    run = RunFolder.read(Path(folder))
+    try:
+        return run.read_table(ANSWERS_FILE).cast(pl.Schema(ANSWER_SCHEMA))
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{run.path / ANSWERS_FILE} is not what a run writes; repeat its command ({error})") from error

@@ -1,0 +1,41 @@
+"""A verdict in one word for each fact that was asked for answers, by the names of `anachron.probe.check.verdicts`.
+
+The first that holds, of a fact with a W:
+
+``robust``
+    every match that the fact has was read, and won in both orders.
+``known``
+    W is at least 0.9, and its interval lies above one half.
+``shaky``
+    the interval of W lies above one half.
+``wrong period``
+    of the days of the period that the model gives and of the true one less than half are both, and W would be at least
+    0.9 were the given one true.
+``unknown``
+    none of these.
+"""
+
+import polars as pl
+
+from anachron.core.dates import DAYS_A_YEAR
+from anachron.probe.check.verdicts import KNOWN, OVERLAP
+
+ADDED = ("verdict", "start_error_years", "end_error_years")
+
+
+def asked_verdicts(facts: pl.DataFrame) -> pl.DataFrame:
+    """The table of `anachron.probe.ask.tables.facts_table` with the columns `ADDED`; no verdict where there is no W."""
+    above = pl.col("win_rate_low") > 0.5
+    elsewhere = (pl.col("overlap") < OVERLAP) & (pl.col("believed_win_rate") >= KNOWN)
+    verdict = (
+        pl.when(pl.col("win_rate").is_null()).then(None)
+        .when(pl.col("robustness") == 1).then(pl.lit("robust"))
+        .when(above & (pl.col("win_rate") >= KNOWN)).then(pl.lit("known"))
+        .when(above).then(pl.lit("shaky"))
+        .when(elsewhere).then(pl.lit("wrong period"))
+        .otherwise(pl.lit("unknown"))
+    )  # fmt: skip
+    return facts.with_columns(
+        verdict.alias("verdict"),
+        *((pl.col(f"{side}_error_days") / DAYS_A_YEAR).alias(f"{side}_error_years") for side in ("start", "end")),
+    )

@@ -1,0 +1,155 @@
+"""When a check fails a build: too low a win rate, too many stale facts, or a loss against an earlier run.
+
+A demand is judged by facts, and says by how many of those that could be asked. Silence is no proof: where too few were
+judged, because answers were refused, not read or never given, there is no verdict (`Outcome.error`).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from anachron.analysis.statistics import sign_flips
+from anachron.core.errors import ConfigError
+from anachron.probe.check.present import ALONE, CURRENT, STALE
+
+NOTHING_IN_COMMON = (
+    "the baseline has no fact and date in common with this check; check the same file, with the same --as-of and "
+    "--sampling"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """The demands on a model; none by default.
+
+    min_win_rate: minimum mean of W over the facts, 0 to 1.
+    max_stale: maximum number of stale facts.
+    confidence: a loss against the baseline fails only if chance alone would produce one as large with a probability
+        below 1 - confidence.
+    min_judged: share (0 to 1) of the facts that can be asked which must have been judged; none judged is never enough.
+
+    Raises `ConfigError` for numbers out of range.
+    """
+
+    min_win_rate: float | None = None
+    max_stale: int | None = None
+    confidence: float = 0.95
+    min_judged: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.min_win_rate is not None and not 0 <= self.min_win_rate <= 1:
+            raise ConfigError(f"min_win_rate {self.min_win_rate}: W lies between 0 and 1")
+        if self.max_stale is not None and self.max_stale < 0:
+            raise ConfigError(f"max_stale {self.max_stale}: give a number of facts, from 0")
+        if not 0.5 <= self.confidence < 1:
+            raise ConfigError(f"confidence {self.confidence}: give a number from 0.5 to below 1, such as 0.95")
+        if not 0 <= self.min_judged <= 1:
+            raise ConfigError(f"min_judged {self.min_judged}: give the share of the facts to judge, 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One demand, whether it is met, and the numbers in words.
+
+    judged: how many facts it rests on, of the ``facts`` that could be asked. error: why these are too few to say
+    anything; then it is not met.
+    """
+
+    demand: str
+    passed: bool
+    words: str
+    judged: int
+    facts: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """W of a baseline minus W now, over the facts of which both have one; p: of a loss so large by chance, one-sided.
+    common: how many facts both asked about."""
+
+    facts: int
+    loss: float
+    p: float
+    common: int
+
+
+def loss_against(baseline: pl.DataFrame, verdicts: pl.DataFrame, *, seed: int = 0) -> Loss:
+    """How much lower W is than that of a baseline, paired by fact.
+
+    baseline, verdicts: tables of the facts that were to be asked, with ``fact_id`` and ``win_rate``; facts without W on
+    either side count as common, and nothing is known of their loss. p is half of the two-sided one of
+    `anachron.analysis.statistics.sign_flips`, whose distribution is symmetric, where W has fallen, and 1 where it has
+    not. Raises `ConfigError` where they have no fact in common.
+    """
+    common = baseline.select("fact_id", before="win_rate").join(
+        verdicts.select("fact_id", after="win_rate"), on="fact_id"
+    )  # fmt: skip
+    if not common.height:
+        raise ConfigError(NOTHING_IN_COMMON)
+    pairs = common.drop_nulls().sort("fact_id")
+    if not pairs.height:
+        return Loss(0, 0.0, 1.0, common.height)
+    before, after = (pairs[name].to_numpy() for name in ("before", "after"))
+    loss = float(np.mean(before - after))
+    p = sign_flips(before, after, seed=seed) / 2 if loss > 0 else 1.0
+    return Loss(pairs.height, loss, p, common.height)
+
+
+def outcomes(
+    gate: Gate, verdicts: pl.DataFrame, present: pl.DataFrame, loss: Loss | None = None, *, dated: int, holding: int
+) -> list[Outcome]:
+    """What is demanded, and whether it is met; empty where nothing is demanded.
+
+    verdicts: of `anachron.probe.check.verdicts.fact_verdicts`. present: of
+    `anachron.probe.check.present.present_answers`. loss: against the baseline, where there is one. dated, holding: how
+    many facts can be asked with dates, and how many that hold can be told to be current or stale
+    (`anachron.probe.check.present.holding`).
+    """
+    found: list[Outcome] = []
+    if gate.min_win_rate is not None:
+        judged, mean = verdicts["win_rate"].count(), verdicts["win_rate"].mean()
+        met = isinstance(mean, float) and mean >= gate.min_win_rate
+        words = f"mean W {100 * mean:.1f} % over {judged} of {dated} facts" if isinstance(mean, float) else "no W"
+        found.append(_outcome(gate, f"win rate at least {100 * gate.min_win_rate:g} %", met, words, judged, dated))
+    if gate.max_stale is not None:
+        said = Counter(present["status"])
+        stale = said[STALE]
+        judged = stale + said[CURRENT]
+        words = f"{stale} of {judged} facts judged are stale; {holding} that hold could be asked"
+        others = {name: count for name, count in said.items() if name not in (CURRENT, STALE, ALONE)}
+        if never := holding - judged - sum(others.values()):
+            others["not asked"] = never
+        demand = f"at most {gate.max_stale} stale"
+        found.append(_outcome(gate, demand, stale <= gate.max_stale, words, judged, holding, others))
+    if loss is not None:
+        failed = loss.loss > 0 and loss.p < 1 - gate.confidence
+        change = "lower" if loss.loss > 0 else "higher"
+        points = f"{100 * abs(loss.loss):.1f} points {change} than the baseline's"
+        words = f"W is {points} over {loss.facts} of {loss.common} facts of both (p {loss.p:.3f})"
+        if dated > loss.common:
+            words += f"; {dated - loss.common} more are not in the baseline"
+        demand = f"no loss against the baseline beyond chance ({100 * gate.confidence:g} %)"
+        found.append(_outcome(gate, demand, not failed, words, loss.facts, loss.common))
+    return found
+
+
+def _outcome(
+    gate: Gate, demand: str, met: bool, words: str, judged: int, facts: int, others: Mapping[str, int] | None = None
+) -> Outcome:
+    """others: what came of the facts that were not judged, and how many."""
+    if not facts:
+        error = "there is no fact to judge; --max-stale needs one that holds today, and another object that held before"
+        return Outcome(demand, False, words, judged, facts, f"{error}: add it, or leave the demand out")
+    if judged and judged / facts >= gate.min_judged:
+        return Outcome(demand, met, words, judged, facts)
+    named = ", ".join(f"{count} {name}" for name, count in (others or {}).items()) or "no answer could be read"
+    least = f"--min-judged {gate.min_judged:g}" if judged else "at least one must be"
+    way = "see the answers in the run folder, or ask on with a larger --budget"
+    if judged:
+        way += ", or lower --min-judged"
+    error = f"only {judged} of {facts} facts that can be asked were judged ({named}), and {least}; {way}"
+    return Outcome(demand, False, words, judged, facts, error)

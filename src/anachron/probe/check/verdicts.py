@@ -1,0 +1,192 @@
+"""A verdict in one word for each fact, from the scores of its dates.
+
+The first that holds, of a fact that was asked with dates:
+
+``robust``
+    R is 1 at every granularity: no incorrect date beats a correct one.
+``known``
+    W is at least 0.9 (`KNOWN`) at every granularity.
+``shaky``
+    W is above chance: of scorers that rank the years at random, at most one in twenty (`CHANCE`) has as high a W.
+``wrong period``
+    the model ties the fact to a period (`anachron.analysis.analyses.believed`), of whose years and the true ones less
+    than half (`OVERLAP`) are both, and it would be ``known`` were that period the true one.
+``unknown``
+    none of these.
+
+``shaky`` comes before ``wrong period``: where the fact's own dates beat the others, a believed period that is too wide
+or a few years off describes what is weak, not another belief. And a period is believed by most facts whose
+neighbouring years score alike, also without any knowledge; that the months and days, on which it was not fitted, bear
+it out as they must a known fact is what tells a belief from such drift.
+
+The chance takes the years of a fact as independent, its granularities as dependent, for they ask about the same years.
+Scores of neighbouring years are alike, so a model that merely prefers recent dates may pass for shaky on a recent
+fact, or be tied to a period that never ends; ``known`` and ``robust`` do not rest on it.
+"""
+
+from collections.abc import Mapping
+from math import erfc, sqrt
+from typing import Any
+
+import polars as pl
+
+from anachron.analysis.analyses.believed import believed_periods
+from anachron.analysis.metrics import GLOBAL
+from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
+
+VERDICTS = ("robust", "known", "shaky", "wrong period", "unknown")  # as people are told, the best first
+VERDICTS_FILE = "verdicts.csv"  # of a run folder
+KNOWN, OVERLAP, CHANCE = 0.9, 0.5, 0.05
+YEAR = r"^(-?\d+)"  # of a date at any granularity
+WIN_RATES = tuple(f"win_rate_{granularity}" for granularity in GRANULARITIES)
+
+VERDICT_SCHEMA: dict[str, type[pl.DataType]] = {
+    "fact_id": pl.String, "verdict": pl.String, "win_rate": pl.Float64,
+    **dict.fromkeys(WIN_RATES, pl.Float64), "robustness": pl.Float64, "matches": pl.Int64, "chance": pl.Float64,
+    "believed_start": pl.String, "believed_end": pl.String, "start_error_years": pl.Float64,
+    "end_error_years": pl.Float64, "years_in_both": pl.Float64, "believed_win_rate": pl.Float64,
+}  # fmt: skip
+
+
+def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """One row (`VERDICT_SCHEMA`) a fact of one run, in the order of the scores.
+
+    scores: checked (`anachron.analysis.metrics.check_scores`), of one model, format and prefix, with ``start`` and
+    ``end`` of the facts. facts: their `anachron.analysis.metrics.fact_metrics`.
+
+    ``win_rate`` and ``robustness`` are the global ones, ``win_rate_year`` and so on those of one granularity, null
+    where the fact has no correct or no incorrect date there; then it is judged by the granularities that it has.
+    ``chance``: of a random scorer to have as high a W, 0 to 1. ``believed_start`` and ``believed_end`` are years, null
+    where that end is open or nothing is believed; errors are in years, negative where the model believes too early;
+    ``years_in_both``: years in the believed and the true period by years in either, 0 to 1;
+    ``believed_win_rate``: the least W of a granularity, 0 to 1, were the believed years the
+    correct ones (a tie counts half).
+    """
+    wide = facts.filter(pl.col("granularity") != GLOBAL).pivot(
+        "granularity", index="fact_id", values=["win_rate", "robustness"]
+    )
+    missing = [f"{name}_{g}" for name in ("win_rate", "robustness") for g in GRANULARITIES]
+    wide = wide.with_columns(pl.lit(None, pl.Float64).alias(name) for name in missing if name not in wide.columns)
+    whole = mean_win_rates(facts)
+    about = scores.select("fact_id", "start", "end").unique("fact_id", maintain_order=True)
+    believed = believed_periods(scores, about).with_columns(
+        (pl.col(f"{side}_error_days") / DAYS_A_YEAR).alias(f"{side}_error_years") for side in ("start", "end")
+    )
+    table = (
+        about.select("fact_id")
+        .join(whole, on="fact_id", maintain_order="left")
+        .join(wide, on="fact_id", how="left", maintain_order="left")
+        .join(_chances(scores, facts), on="fact_id", how="left", maintain_order="left")
+        .join(believed, on="fact_id", how="left", maintain_order="left")
+        .join(_against_belief(scores, believed), on="fact_id", how="left", maintain_order="left")
+    )
+    elsewhere = (pl.col("years_in_both") < OVERLAP) & (pl.col("believed_win_rate") >= KNOWN)
+    verdict = (
+        pl.when(pl.col("robustness") == 1).then(pl.lit("robust"))
+        .when(pl.min_horizontal(WIN_RATES) >= KNOWN).then(pl.lit("known"))
+        .when(pl.col("chance") <= CHANCE).then(pl.lit("shaky"))
+        .when(elsewhere).then(pl.lit("wrong period"))
+        .otherwise(pl.lit("unknown"))
+    )  # fmt: skip
+    return table.with_columns(verdict.alias("verdict")).select(
+        pl.col(name).cast(kind) for name, kind in VERDICT_SCHEMA.items()
+    )
+
+
+def mean_win_rates(facts: pl.DataFrame) -> pl.DataFrame:
+    """``fact_id, win_rate, robustness, matches``: W and R over the granularities that a fact has, of one run."""
+    return facts.filter(pl.col("granularity") != GLOBAL).group_by("fact_id", maintain_order=True).agg(
+        pl.col("win_rate").mean(), pl.col("robustness").min(), pl.col("matches").sum()
+    )  # fmt: skip
+
+
+def verdict_in_words(row: Mapping[str, Any]) -> str:
+    """A row of `fact_verdicts` as people read it: ``shaky, W 71 %``."""
+    doubt = doubt_in_words(row)
+    return f"{row['verdict']}{belief_in_words(row)}, W {100 * row['win_rate']:.0f} %{doubt and '; '}{doubt}"
+
+
+def belief_in_words(row: Mapping[str, Any]) -> str:
+    """What is believed in the place of a wrong period: ``: believed to 1990, 9 years too early``; else nothing.
+
+    The error is that of the start, or of the end where the start is open.
+    """
+    if row["verdict"] != "wrong period":
+        return ""
+    start, end = row["believed_start"], row["believed_end"]
+    span = f"{start} to {end}" if start and end else f"from {start} on" if start else f"to {end}"
+    errors = [row[f"{side}_error_years"] for side in ("start", "end") if row[f"{side}_error_years"] is not None]
+    if not errors:
+        return f": believed {span}"
+    return f": believed {span}, {abs(errors[0]):.0f} years too {'early' if errors[0] < 0 else 'late'}"
+
+
+def doubt_in_words(row: Mapping[str, Any]) -> str:
+    """Why a fact is unknown although it wins more than half of its matches; else nothing.
+
+    row: of `fact_verdicts`, with its ``chance``; or of a model that was asked for answers
+    (`anachron.probe.ask.verdicts.asked_verdicts`), with the lower end of the interval of W.
+    """
+    if row["verdict"] != "unknown" or row["win_rate"] <= 0.5:
+        return ""
+    if row.get("chance") is not None:
+        return f"by chance, W is this high in {100 * row['chance']:.0f} % of cases"
+    if row.get("win_rate_low") is not None:
+        return f"W may be as low as {100 * row['win_rate_low']:.0f} %"
+    return ""
+
+
+def _chances(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """``chance`` of each fact: that a random ranking of its years has a W as high, by the normal approximation.
+
+    Of m correct and n incorrect dates in random order, W has mean 1/2 and variance (m + n + 1) / (12 m n) (Mann and
+    Whitney 1947). The granularities ask about the same years, so the standard deviation of their mean is taken to be
+    the mean of theirs, which it is where they agree and never exceeds.
+    """
+    counts = scores.group_by("fact_id", "granularity").agg(
+        (pl.col("status") == "correct").sum().cast(pl.Float64).alias("m"),
+        (pl.col("status") == "incorrect").sum().cast(pl.Float64).alias("n"),
+    )
+    per_fact = (
+        facts.filter(pl.col("granularity") != GLOBAL)
+        .join(counts, on=["fact_id", "granularity"])
+        .group_by("fact_id")
+        .agg(
+            pl.col("win_rate_half_ties").mean().alias("w"),
+            ((pl.col("m") + pl.col("n") + 1) / (12 * pl.col("m") * pl.col("n"))).sqrt().mean().alias("deviation"),
+        )
+    )
+    rows = [
+        {"fact_id": fact, "chance": erfc((w - 0.5) / (deviation * sqrt(2))) / 2}
+        for fact, w, deviation in per_fact.iter_rows()
+    ]
+    return pl.DataFrame(rows, schema={"fact_id": pl.String, "chance": pl.Float64})
+
+
+def _against_belief(scores: pl.DataFrame, believed: pl.DataFrame) -> pl.DataFrame:
+    """``years_in_both`` and ``believed_win_rate`` of each fact that a period is believed of.
+
+    An open end reaches as far as was asked. W of some dates is their sum of ranks, as by Mann and Whitney.
+    """
+    year = pl.col("time").str.extract(YEAR).cast(pl.Int64)
+    dated = scores.filter(pl.col("status").is_in(["correct", "incorrect"])).join(
+        believed.filter("believed").select("fact_id", "believed_start", "believed_end"), on="fact_id"
+    )
+    dated = dated.select(
+        "fact_id", "granularity", (pl.col("status") == "correct").alias("correct"),
+        (
+            (year >= pl.col("believed_start").cast(pl.Int64).fill_null(year))
+            & (year <= pl.col("believed_end").cast(pl.Int64).fill_null(year))
+        ).alias("inside"),
+        pl.col("logp").rank("average").over("fact_id", "granularity").alias("rank"),
+    )  # fmt: skip
+    m, n = pl.col("inside").sum().cast(pl.Float64), (~pl.col("inside")).sum().cast(pl.Float64)
+    inside, correct = pl.col("inside"), pl.col("correct")
+    shares = dated.group_by("fact_id", "granularity").agg(
+        ((inside & correct).sum() / (inside | correct).sum()).alias("years_in_both"),
+        ((pl.col("rank").filter(inside).sum() - m * (m + 1) / 2) / (m * n)).fill_nan(None).alias("believed_win_rate"),
+    )
+    return shares.group_by("fact_id").agg(
+        pl.col("years_in_both").filter(pl.col("granularity") == "year").first(),
+        pl.col("believed_win_rate").min(),
+    )

@@ -1,0 +1,80 @@
+"""Horizons of kinds of changes, which lend each other strength: each has its own halving date, near a common one.
+
+Halving dates of kinds are normal around a common date with a spread that is not known beforehand; guess and plateau of
+a kind are normal around those of all changes together. A kind with few changes is thus told by the others, and one with
+many by its own. Lag and shape of the curve are those of all together.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from anachron.probe.horizon.curve import Curves
+from anachron.probe.horizon.fit import Answers, Horizon, quantiles
+from anachron.probe.horizon.likelihood import counted, fit_curves
+
+SPREADS = (1.0, 3.0, 6.0, 12.0, 24.0, 48.0)  # months
+NEAR = 1.0  # standard deviation of a kind's coefficients around those of all, on the logit scale
+KEPT, STEP = 4, 3  # curves that stand for all lags and shapes; months between halving dates
+
+
+@dataclass(frozen=True)
+class KindHorizon:
+    """Of one kind: its changes, the share of new values preferred, and quantiles of its halving date in months."""
+
+    kind: str
+    changes: int
+    share: float
+    halving: float
+    low: float
+    high: float
+
+
+def kind_horizons(kinds: np.ndarray, answers: Answers, found: Horizon) -> list[KindHorizon]:
+    """One for each kind, in order of name. kinds: of each answer. found: the horizon of all of them."""
+    month, wins = np.asarray(answers.month), np.asarray(answers.wins, float)
+    dates = np.arange(int(month.min()), int(month.max()) + 2, STEP, dtype=float)
+    lags, shapes, weights = _typical(found)
+    grid = Curves(np.repeat(dates, len(lags)), np.tile(lags, len(dates)), np.tile(shapes, len(dates)))
+    best = found.fits.coefficients[np.argmax(found.weights)]
+    about = (best, np.full(len(best), NEAR**-2))
+    x, z = answers.columns()
+    names = sorted(set(kinds.tolist()))
+    evidence = np.empty((len(names), len(dates)))
+    for place, name in enumerate(names):
+        mine = kinds == name
+        counts = counted(month[mine], wins[mine], x[mine], z[mine]).divided(found.design)
+        fits = fit_curves(counts, grid.learned(counts.month), about=about)
+        evidence[place] = logsumexp(fits.evidence.reshape(len(dates), -1), b=weights, axis=1)
+    posterior = _pooled(evidence, dates)
+    return [
+        KindHorizon(
+            name, int((kinds == name).sum()), float(wins[kinds == name].mean()), *quantiles(dates, of, step=STEP)
+        )
+        for name, of in zip(names, posterior, strict=True)
+    ]
+
+
+def _typical(found: Horizon) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The few lags and shapes that have most weight, and their weights."""
+    kinds, place = np.unique(np.column_stack([found.curves.lag, found.curves.shape]), axis=0, return_inverse=True)
+    weights = np.bincount(place.ravel(), weights=found.weights)
+    most = np.argsort(-weights, kind="stable")[:KEPT]
+    return kinds[most, 0], kinds[most, 1], weights[most] / weights[most].sum()
+
+
+def _pooled(evidence: np.ndarray, dates: np.ndarray) -> np.ndarray:
+    """Weights of the dates of each kind, shape (kinds, dates), over all common dates and spreads."""
+    apart = dates[:, None] - dates[None, :]  # own, common
+    normal = np.stack([-((apart / spread) ** 2) / 2 for spread in SPREADS])
+    normal -= logsumexp(normal, axis=1, keepdims=True)
+    of_kind = logsumexp(evidence[:, None, :, None] + normal[None], axis=2)  # kind, spread, common
+    together = of_kind.sum(axis=0)
+    found = np.empty_like(evidence)
+    for place in range(len(evidence)):
+        others = together - of_kind[place]
+        joint = evidence[place][None, :, None] + normal + others[:, None, :]
+        weights = logsumexp(joint, axis=(0, 2))
+        found[place] = np.exp(weights - logsumexp(weights))
+    return found

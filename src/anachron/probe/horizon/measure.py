@@ -1,0 +1,153 @@
+"""From changes to a table of what a model prefers, through a probe run.
+
+A name's score is its log-probability a token (names differ in length), averaged over the wordings of its change, as
+`anachron.probe.check.present` asks what holds today.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from anachron.core.errors import DataError
+from anachron.core.facts import fact_id
+from anachron.data.columns import STATEMENT_SCHEMA
+from anachron.data.dataset import Dataset
+from anachron.probe.horizon.changes import FORESEEN, HIGH, STILL, Change
+from anachron.probe.horizon.fit import Answers
+from anachron.probe.horizon.questions import AskedChange
+
+PREFERENCE_SCHEMA: dict[str, type[pl.DataType]] = {
+    "subject": pl.String, "relation": pl.String, "kind": pl.String, "old": pl.String, "new": pl.String,
+    "date": pl.String, "month": pl.Int64, "popularity": pl.Float64, "predictable": pl.String, "control": pl.String,
+    "margin": pl.Float64, "margin_decoy": pl.Float64, "margin_known": pl.Float64, "known": pl.Boolean,
+    "wins": pl.Float64, "decoy_wins": pl.Float64, "named": pl.String,
+}  # fmt: skip
+
+
+def statements(asked: Sequence[AskedChange]) -> Dataset:
+    """What is scored: every name behind every prompt, each pair once, as statements without dates."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in asked:
+        change = one.change
+        for prompt in one.prompts:
+            for name in one.names:
+                rows.setdefault(
+                    (prompt, name),
+                    dict.fromkeys(STATEMENT_SCHEMA) | {
+                        "fact_id": fact_id(change.subject, change.relation, name, "", prompt),
+                        "subject_label": change.subject, "relation_label": change.relation, "object_label": name,
+                        "granularity": "year", "status": "none", "prompt": prompt, "answer": name,
+                    },
+                )  # fmt: skip
+    if not rows:
+        raise DataError("none of the changes can be asked: their relations have no wordings; name one that is known")
+    return Dataset("changes", pl.DataFrame(list(rows.values()), schema=STATEMENT_SCHEMA), "released")
+
+
+def scores_by_pair(scores: pl.DataFrame, data: Dataset) -> dict[tuple[str, str], float]:
+    """Log-probability a token of each (prompt, name), from the scores of `statements` in their order."""
+    per_token = (scores["logp"] / scores["n_tokens"]).to_list()
+    pairs = zip(data.table["prompt"].to_list(), data.table["answer"].to_list(), strict=True)
+    return dict(zip(pairs, per_token, strict=True))
+
+
+def preferences(asked: Sequence[AskedChange], scores: Mapping[tuple[str, str], float]) -> pl.DataFrame:
+    """One row (`PREFERENCE_SCHEMA`) a change: what the model prefers.
+
+    ``margin``: score of the new value less that of the old one, nats a token; ``margin_decoy``: the same for a decoy;
+    ``margin_known``: score of the old value less that of the likeliest other one. ``known``: whether it is above 0, for
+    else the model knows nothing of the subject, and the change says nothing. ``wins``: 1 where the margin is above 0,
+    0.5 of a tie. Of a control that still holds the old value the new one is a decoy. ``named`` is of answers
+    (`anachron.probe.horizon.asking.answered`).
+    """
+    rows = []
+    for one in asked:
+        change = one.change
+
+        def score(name: str, one: AskedChange = one) -> float:
+            return float(np.mean([scores[prompt, name] for prompt in one.prompts]))
+
+        old = score(change.old)
+        margin = score(change.new) - old if change.new else None
+        decoy = None if one.decoy is None else score(one.decoy) - old
+        known = None if not one.others else old - max(map(score, one.others))
+        if change.control == STILL and margin is None:
+            margin = decoy
+        rows.append(
+            change_cells(change) | {
+                "margin": margin, "margin_decoy": decoy, "margin_known": known,
+                "known": known is not None and known > 0, "wins": _win(margin), "decoy_wins": _win(decoy),
+                "named": None,
+            }
+        )  # fmt: skip
+    return pl.DataFrame(rows, schema=PREFERENCE_SCHEMA)
+
+
+def change_cells(change: Change) -> dict[str, Any]:
+    """The columns of `PREFERENCE_SCHEMA` that say which change it is."""
+    return {
+        "subject": change.subject, "relation": change.relation, "kind": change.group, "old": change.old,
+        "new": change.new, "date": str(change.date), "month": change.month, "popularity": change.popularity,
+        "predictable": change.predictable, "control": change.control,
+    }  # fmt: skip
+
+
+def read_preferences(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of `preferences` out of a CSV file, whose cells are texts. Raises `DataError` for any other table."""
+    if "named" not in table.columns:  # a run from before models were asked
+        table = table.with_columns(pl.lit(None, pl.String).alias("named"))
+    if missing := [name for name in PREFERENCE_SCHEMA if name not in table.columns]:
+        raise DataError(f"{', '.join(missing)}: no such column; it is not a table that anachron horizon wrote")
+    columns = [
+        (pl.col(name) == "true") if kind == pl.Boolean else pl.col(name).cast(kind)
+        for name, kind in PREFERENCE_SCHEMA.items()
+    ]
+    try:
+        found = table.select(columns).with_columns(
+            pl.col("control").fill_null(""),
+            pl.col("predictable").fill_null("").replace({"true": HIGH, "false": ""}),  # as older runs have it
+        )
+    except pl.exceptions.InvalidOperationError as error:
+        raise DataError(f"a cell is not as anachron horizon wrote it ({str(error).splitlines()[0]})") from error
+    return found
+
+
+def _win(margin: float | None) -> float | None:
+    return None if margin is None else 0.5 * ((margin > 0) + (margin >= 0))
+
+
+def usable(table: pl.DataFrame) -> pl.DataFrame:
+    """The changes that say something: no controls, of subjects that the model knows at all."""
+    return table.filter(pl.col("control") == "", pl.col("known"), pl.col("wins").is_not_null())
+
+
+def comparable(table: pl.DataFrame) -> pl.DataFrame:
+    """The changes whose new value can be held against a decoy: those that say something and have one.
+
+    Of answers also those that name the decoy: they say nothing of the change, but name at random, and had they named
+    the new value it would have counted. There ``wins`` is 0.
+    """
+    decoy_named = (pl.col("control") == "") & pl.col("named").is_not_null() & (pl.col("decoy_wins") == 1)
+    told = (
+        (pl.col("control") == "") & pl.col("known") & pl.col("wins").is_not_null() & pl.col("decoy_wins").is_not_null()
+    )
+    return table.filter(told | decoy_named).with_columns(pl.col("wins").fill_null(0.0))
+
+
+def answers_of(table: pl.DataFrame) -> Answers:
+    """The answers of some rows of `preferences`, with popularity and predictability where the rows differ in them.
+
+    Popularity enters as the logarithm, in five equal groups by rank, from -2 to 2; a row without one is in the
+    middle. Of predictability each grade of `FORESEEN` that some rows have, and not all, is a column.
+    """
+    popular = table["popularity"]
+    better = None
+    if popular.drop_nulls().n_unique() > 1:
+        rank = popular.rank("average").to_numpy() / popular.drop_nulls().len()
+        better = np.clip(np.ceil(5 * np.nan_to_num(rank, nan=0.5)) - 3, -2, 2)[:, None]
+    graded = [(table["predictable"] == grade).to_numpy().astype(float) for grade in FORESEEN]
+    columns = [column for column in graded if 0 < column.sum() < len(column)]
+    guessable = np.column_stack(columns) if columns else None
+    return Answers(table["month"].to_numpy(), table["wins"].to_numpy(), table["subject"].to_numpy(), better, guessable)

@@ -1,0 +1,150 @@
+"""What a horizon says, in tables: dates with their intervals, or that the answers do not tell."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import isnan
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import expit
+
+from anachron.io.files import Json
+from anachron.probe.horizon.changes import CONTROLS, INVENTED, STILL, month_text
+from anachron.probe.horizon.fit import BAND, Horizon, fit_horizon
+from anachron.probe.horizon.kinds import kind_horizons
+from anachron.probe.horizon.leak import CONFIDENCE, Leak
+from anachron.probe.horizon.measure import answers_of, comparable, usable
+
+LEAST = 20  # changes, for a curve
+SHOWN = 20  # changes that gave a leak away, in a summary
+KIND_LEAST = 10  # changes of a kind, for a date of its own
+CURVE_SCHEMA: dict[str, type[pl.DataType]] = {
+    "month": pl.String, "changes": pl.Int64, "share": pl.Float64, "chance": pl.Float64, "low": pl.Float64,
+    "high": pl.Float64,
+}  # fmt: skip
+KINDS_SCHEMA: dict[str, type[pl.DataType]] = {
+    "kind": pl.String, "changes": pl.Int64, "share": pl.Float64, "halving": pl.String, "low": pl.String,
+    "high": pl.String,
+}  # fmt: skip
+
+
+def horizon_of(table: pl.DataFrame) -> Horizon | None:
+    """The horizon by a table of preferences; None where fewer than `LEAST` changes say something."""
+    rows = usable(table)
+    return fit_horizon(answers_of(rows)) if rows.height >= LEAST else None
+
+
+def counts_of(table: pl.DataFrame) -> Json:
+    """How many changes were asked, and of how many the subject is known; how often controls and decoys win; of answers
+    how many there are of each sort (`anachron.probe.horizon.asking.answered`)."""
+    real, rows = table.filter(pl.col("control") == ""), usable(table)
+    decoys, named = comparable(table)["decoy_wins"], real["named"].drop_nulls()
+    found: Json = {
+        "changes": real.height, "known_subjects": rows.height, "new_preferred": _share(rows["wins"]),
+        "decoys_preferred": _share(decoys),
+    }  # fmt: skip
+    for name, control in (("still", STILL), ("invented", INVENTED)):
+        of_control = table.filter(pl.col("control") == control)["wins"].drop_nulls()
+        found[name] = {"rows": len(of_control), "new_preferred": _share(of_control)}
+    assert {STILL, INVENTED} == {*CONTROLS}
+    if len(named):
+        found["named"] = dict(sorted(Counter(named).items(), key=lambda item: (-item[1], item[0])))
+    return found
+
+
+def _share(values: pl.Series) -> float | None:
+    return float(values.mean()) if len(values) else None  # type: ignore[arg-type]
+
+
+def horizon_json(found: Horizon | None, table: pl.DataFrame) -> Json:
+    """``told`` and, where it is so, dates as months; else ``reason``, in words."""
+    counts = counts_of(table)
+    if found is None:
+        known = counts["known_subjects"]
+        reason = f"of {counts['changes']} changes {known} are of subjects that it knows; {LEAST} are needed"
+        return {"told": False, "reason": reason, "counts": counts}
+    guess, plateau = _levels(found)
+    about: Json = {
+        "told": found.told, "chance_of_horizon": found.inside, "plateau": plateau, "floor": guess,
+        "changes_as_one": found.design, "counts": counts,
+    }  # fmt: skip
+    if not found.told:
+        share = 100 * counts["new_preferred"]
+        reason = f"that it prefers the new value ({share:.0f} %) does not surely depend on the date of the change"
+        return about | {"reason": reason}
+    return about | {"halving": _dates(found.halving()), "end": _end(found.end())}
+
+
+def _dates(values: Sequence[float]) -> Json:
+    return dict(zip(("date", "low", "high"), map(month_text, values), strict=True))
+
+
+def _end(values: Sequence[float]) -> Json:
+    """The end and its upper bound; its lower bound says nothing that the halving date does not say better."""
+    return {"date": month_text(values[0]), "no_later_than": month_text(values[2])}
+
+
+def _levels(found: Horizon) -> tuple[float, float]:
+    """Floor and plateau, where all covariates are 0."""
+    means = found.weights @ expit(found.fits.coefficients)
+    return float(means[0]), float(means[found.counts.z.shape[1]])
+
+
+def curve_table(found: Horizon) -> pl.DataFrame:
+    """`CURVE_SCHEMA`, a row a month: changes of it, the share of new values preferred, and the curve with its band.
+
+    The curve is the chance that a new value is preferred, for a change like the mean of all (in popularity and so on).
+    """
+    counts = found.counts
+    months = np.arange(np.floor(counts.month.min()), np.floor(counts.month.max()) + 1) + 0.5
+    chosen, coefficients = found.draws()
+    x, z = ((counts.trials @ side / counts.trials.sum())[None, :] for side in (counts.x, counts.z))
+    guess, plateau = expit(coefficients[:, : z.shape[1]] @ z.T), expit(coefficients[:, z.shape[1] :] @ x.T)
+    kinds, place = np.unique(chosen, return_inverse=True)
+    curves = type(found.curves)(*(getattr(found.curves, name)[kinds] for name in ("halving", "lag", "shape")))
+    known = plateau * curves.learned(months)[place]
+    chance = known + (1 - known) * guess
+    low, high = np.quantile(chance, BAND, axis=0)
+    order = np.searchsorted(months, counts.month)
+    trials = np.bincount(order, weights=counts.trials * found.design, minlength=len(months))
+    wins = np.bincount(order, weights=counts.wins * found.design, minlength=len(months))
+    share = [w / n if n else None for w, n in zip(wins, trials, strict=True)]
+    return pl.DataFrame(
+        {
+            "month": [month_text(month) for month in months], "changes": np.round(trials).astype(int),
+            "share": share, "chance": np.median(chance, axis=0), "low": low, "high": high,
+        },
+        schema=CURVE_SCHEMA,
+    )  # fmt: skip
+
+
+def kinds_table(table: pl.DataFrame, found: Horizon) -> pl.DataFrame:
+    """`KINDS_SCHEMA`: each kind with enough changes; the others together are ``other``."""
+    rows = usable(table)
+    count = rows.group_by("kind").len()
+    many = count.filter(pl.col("len") >= KIND_LEAST)["kind"]
+    named = rows.with_columns(
+        pl.when(pl.col("kind").is_in(many.to_list())).then(pl.col("kind")).otherwise(pl.lit("other")).alias("kind")
+    )
+    told: list[dict[str, Any]] = [
+        {
+            "kind": one.kind, "changes": one.changes, "share": one.share, "halving": month_text(one.halving),
+            "low": month_text(one.low), "high": month_text(one.high),
+        }
+        for one in kind_horizons(named["kind"].to_numpy(), answers_of(named), found)
+    ]  # fmt: skip
+    return pl.DataFrame(told, schema=KINDS_SCHEMA)
+
+
+def leak_json(found: Leak) -> Json:
+    """The test in numbers, and of a leak what gave it away."""
+    return {
+        "claim": month_text(found.claim), "told": found.told, "leaked": found.leaked, "changes": found.changes,
+        "asked": found.asked, "judged": found.judged, "error": found.error,
+        "new_preferred": None if isnan(found.new) else found.new,
+        "decoys_preferred": None if isnan(found.decoy) else found.decoy, "ahead_without_knowing": found.ahead,
+        "p": found.p if found.told else None, "confidence": CONFIDENCE,
+        "gave_away": found.rows.select("subject", "relation", "old", "new", "date", "margin").head(SHOWN).to_dicts()
+        if found.leaked else [],
+    }  # fmt: skip

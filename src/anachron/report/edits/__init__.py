@@ -1,0 +1,1 @@
+"""What is written about evaluated edits: tables, figures and the page."""

@@ -1,0 +1,74 @@
+"""Everything that is written about a finished evaluation of edits: metrics, tables and figures."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.core.errors import ConfigError, DataError
+from anachron.evaluate.measures.dated_metrics import bleedover_by_date, by_way
+from anachron.evaluate.metrics import bleedover_bins
+from anachron.evaluate.paired_tests import OF_DATED, OF_EDITS, paired_tests
+from anachron.evaluate.summaries import of_dates, of_edits
+from anachron.io.tables import write_table
+from anachron.report.edits.dated import DATED, DATED_WAYS
+from anachron.report.edits.paired_tests import write_tests
+from anachron.report.edits.tables import write_edits
+from anachron.report.figures import remove_figure, write_figure
+from anachron.report.figures.bleedover import bleedover
+from anachron.report.figures.bleedover_by_date import bleedover_by_date as draw_by_date
+from anachron.report.figures.present_and_past import present_and_past
+
+FIGURE, BY_DATE = "bleedover", "bleedover_by_date"
+TESTS, DATED_TESTS = "paired_tests", "present_and_past_tests"
+
+
+def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataFrame, list[str]]:
+    """Write what the tables of a run (`anachron.evaluate.results`) say; returns the summary, and notes.
+
+    ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of WikiFactDiff, ``paired_tests.*`` the
+    methods against the unedited model, ``bleedover.csv`` and the figure of that name bleedover by similarity and
+    popularity. What cannot be made is left out, and a note says why.
+    """
+    metrics, summary = of_edits(tables)
+    write_table(out / "metrics.parquet", metrics)
+    write_edits(summary, out)
+    write_tests(paired_tests(metrics, OF_EDITS), out, TESTS)
+    (out / f"{FIGURE}.csv").unlink(missing_ok=True)
+
+    def draw() -> Any:
+        bins = bleedover_bins(tables["neighbours"])
+        write_table(out / f"{FIGURE}.csv", bins)
+        return bleedover(bins)
+
+    return summary, drawn(out, FIGURE, draw)
+
+
+def write_dated(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataFrame, list[str]]:
+    """Write what the dated tables of a run say; returns the summary, and notes.
+
+    ``dated_metrics.parquet`` has one row per method and update, ``present_and_past.*`` the table and the figure,
+    ``present_and_past_by_way.*`` the table by way of asking,
+    ``present_and_past_tests.*`` the methods against the unedited model,
+    ``bleedover_by_date.csv`` and the figure of that name bleedover by the date's distance from the change.
+    """
+    metrics, summary = of_dates(tables)
+    write_table(out / "dated_metrics.parquet", metrics)
+    write_edits(summary, out, DATED)
+    write_edits(by_way(summary), out, DATED_WAYS)
+    write_tests(paired_tests(metrics, OF_DATED), out, DATED_TESTS)
+    by_date = bleedover_by_date(tables["dated_neighbours"])
+    write_table(out / f"{BY_DATE}.csv", by_date)
+    notes = drawn(out, DATED.name, lambda: present_and_past(summary))
+    return summary, notes + drawn(out, BY_DATE, lambda: draw_by_date(by_date))
+
+
+def drawn(out: Path, name: str, draw: Callable[[], Any]) -> list[str]:
+    """Write a figure, or leave none of an earlier run and say why."""
+    remove_figure(out, name)
+    try:
+        write_figure(draw(), out, name)
+    except (DataError, ConfigError) as error:  # popularity is unknown, or the extra is not installed
+        return [f"no figure of {name.replace('_', ' ')}: {error}"]
+    return []

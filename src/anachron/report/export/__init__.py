@@ -1,0 +1,1 @@
+"""Data sets for other tools: lm-evaluation-harness, Inspect, the Hugging Face hub, CounterFact."""

@@ -1,0 +1,77 @@
+"""What a run by answers found, in words."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from anachron.io.files import Json
+from anachron.report.terminal.tables import percent
+
+
+def asked_lines(summary: Json) -> Iterator[str]:
+    """W with its interval, R_k, the bias of position, open answers, periods, what was not read, and the cost.
+
+    summary: `anachron.probe.ask.tables.summary_of`.
+    """
+    if summary["facts_with_choices"]:
+        yield (
+            f"W by choice of two years: {_share(summary, 'win_rate')} over {summary['facts_with_choices']:,} facts, "
+            f"{summary['matches_a_fact']:.1f} matches each; a match won in only one order counts as half"
+        )
+        yield f"R_k, all sampled matches won: {_share(summary, 'won_all')} (R itself is at most this)"
+        points = [100 * summary[f"position_bias{end}"] for end in ("", "_low", "_high")]
+        yield f"bias towards the year named first: {points[0]:+.1f} points [{points[1]:+.1f}, {points[2]:+.1f}]"
+    if any(summary["open"].values()):
+        yield "open questions with a year: " + ", ".join(f"{count:,} {name}" for name, count in summary["open"].items())
+    if summary["periods_read"]:
+        yield (
+            f"periods: {summary['periods_read']:,} read, mean overlap {percent(summary['overlap'])} %; median error of "
+            f"the start {summary['start_error_years']:.1f} years, of the end {summary['end_error_years']:.1f}"
+        )
+    unread = _unread(summary["outcomes"])
+    if unread:
+        yield "could not be read, so counted neither as right nor as wrong: " + ", ".join(
+            f"{n:,} {name}" for name, n in unread.items()
+        )
+    ended = "; stopped by the budget" if summary["budget_ended"] else ""
+    cost = f", cost {summary['cost']:.4f}" if "cost" in summary else ""
+    yield (
+        f"{summary['calls']:,} calls, {summary['tokens_read']:,} tokens read and {summary['tokens_written']:,} "
+        f"written{cost}{ended}"
+    )
+
+
+def answer_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+    """Of each run that asked its W, of each model that was scored too how the two go together, and whether one can be
+    told from the other. tables: of a study, by name."""
+    for row in tables.get("asked", pl.DataFrame()).iter_rows(named=True):
+        told = (
+            f"{_share(row, 'win_rate')} over {row['facts_with_choices']:,} facts" if row["facts_with_choices"] else "-"
+        )
+        yield f"{row['model']}, asked by {row['asked_by']}: W by choice {told}"
+    for row in tables.get("bridge", pl.DataFrame()).iter_rows(named=True):
+        r = "-" if row["correlation"] is None else f"{row['correlation']:.2f}"
+        ends = ["-" if (end := row[f"correlation_{side}"]) is None else f"{end:.2f}" for side in ("low", "high")]
+        bias = [f"{100 * row[name]:+.1f}" for name in ("bias", "bias_low", "bias_high")]
+        yield (
+            f"{row['model']}, {row['asked']} by {row['asked_by']} against W by log-probabilities ({row['format']}, "
+            f"prefix {row['prefix']}, {row['facts']:,} facts): r {r} [{ends[0]}, {ends[1]}], bias {bias[0]} points "
+            f"[{bias[1]}, {bias[2]}]"
+        )
+    for row in tables.get("conversion", pl.DataFrame()).iter_rows(named=True):
+        yield f"asked by {row['asked_by']}, scored {row['format']}, prefix {row['prefix']}: {row['words']}"
+
+
+def _share(summary: Mapping[str, Any], name: str) -> str:
+    low, high = (percent(summary[f"{name}_{end}"]) for end in ("low", "high"))
+    return f"{percent(summary[name])} % [{low}, {high}]"
+
+
+def _unread(outcomes: dict[str, dict[str, Any]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for of_kind in outcomes.values():
+        for name in ("refused", "empty", "unreadable", "unanswered"):
+            if name in of_kind:
+                counts[name] = counts.get(name, 0) + of_kind[name]
+    return counts

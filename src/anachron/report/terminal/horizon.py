@@ -1,0 +1,82 @@
+"""A horizon for the terminal: what was asked, the dates, kinds, the test of a claim, and models against each other."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from anachron.io.files import Json
+from anachron.report.terminal.tables import percent
+
+SHOWN = 10
+
+
+def horizon_lines(summary: Json, kinds: pl.DataFrame | None = None) -> Iterator[str]:
+    """summary: ``horizon.json`` of a run. kinds: its table, where it has one."""
+    counts, model = summary["counts"], summary["model"]
+    yield f"{model}: {counts['changes']:,} changes asked about; it knows the subjects of {counts['known_subjects']:,}"
+    yield from _shares(counts)
+    if not summary["told"]:
+        yield f"cannot tell until when it learned: {summary['reason']}"
+    else:
+        half, end = summary["halving"], summary["end"]
+        yield f"halving date: {half['date']} (95 %: {half['low']} to {half['high']})"
+        yield f"next to nothing is known from {end['date']} on, at the latest from {end['no_later_than']} on (97.5 %)"
+        plateau, floor = (percent(summary[name], 0) for name in ("plateau", "floor"))
+        yield f"well before that, it knows {plateau} % of changes; without knowing, it prefers {floor} % of new values"
+    if kinds is not None and summary["told"] and kinds.height > 1:
+        yield "by kind (95 %), partially pooled:"
+        width = max(map(len, kinds["kind"]))
+        for row in kinds.iter_rows(named=True):
+            yield f"  {row['kind']:{width}}  {row['halving']} ({row['low']} to {row['high']}), {row['changes']} changes"
+    if "leak" in summary:
+        yield from leak_lines(summary["leak"])
+
+
+def _shares(counts: Json) -> Iterator[str]:
+    if "named" in counts:
+        yield f"its answers: {', '.join(f'{name} {number:,}' for name, number in counts['named'].items())}"
+    of = {
+        "new values": counts["new_preferred"], "decoys": counts["decoys_preferred"],
+        "values that have not come true": counts["still"]["new_preferred"],
+        "values of invented subjects": counts["invented"]["new_preferred"],
+    }  # fmt: skip
+    said = [f"{name} {percent(share, 0)} %" for name, share in of.items() if share is not None]
+    if said:
+        yield f"{'named' if 'named' in counts else 'preferred to the old value'}: {', '.join(said)}"
+
+
+def leak_lines(leak: Mapping[str, Any]) -> Iterator[str]:
+    if not leak["told"]:
+        yield f"claimed cut-off {leak['claim']}: NO VERDICT; {leak['error']}"
+        return
+    ahead = f", where {100 * leak['ahead_without_knowing']:.0f} points are expected without knowing" * bool(
+        leak["ahead_without_knowing"]
+    )
+    new, decoys = (percent(leak[name], 0) for name in ("new_preferred", "decoys_preferred"))
+    yield (
+        f"claimed cut-off {leak['claim']}: {'LEAK' if leak['leaked'] else 'no leak beyond chance'}; of "
+        f"{leak['changes']} changes after it that could be tested (of {leak['asked']}; {leak['judged']} judged), new "
+        f"values are preferred in {new} %, decoys in {decoys} %{ahead} ({_p(leak['p'])})"
+    )
+    for row in leak["gave_away"][:SHOWN]:
+        yield f"  {row['date']}  {row['subject']}, {row['relation']}: {row['old']} -> {row['new']}"
+    if len(leak["gave_away"]) > SHOWN:
+        yield "  more in horizon.json"
+
+
+def comparison_lines(apart: Sequence[Json]) -> Iterator[str]:
+    """apart: `anachron.probe.horizon.compare.Apart` as JSON."""
+    for one in apart:
+        later = "at least one has no halving date on these"
+        if one["later"] is not None:
+            months = "{later:+.0f} months (95 %: {low:+.0f} to {high:+.0f})".format_map(one)
+            later = f"halving date of {one['second']} {months}"
+        yield (
+            f"{one['second']} against {one['first']}, {one['changes']} changes of both: {later}; new values preferred "
+            f"only by {one['first']} {one['only_first']}, only by {one['second']} {one['only_second']} ({_p(one['p'])})"
+        )
+
+
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p {value:.3f}"

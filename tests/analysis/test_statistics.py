@@ -1,0 +1,353 @@
+"""Intervals against closed formulas, scipy and simulation."""
+
+from itertools import product
+from math import comb, isnan, nan, sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anachron.analysis import statistics as statistics_module
+from anachron.analysis.statistics import (
+    bootstrap_mean,
+    bootstrap_ratio,
+    mcnemar,
+    normal_mean,
+    paired_bootstrap,
+    pearson,
+    sign_flips,
+    wilson,
+    wilson_finite,
+    wilson_mean,
+)
+
+Z = 1.959963984540054
+CASES = [(1, 50), (49, 50), (0, 7), (7, 7), (1, 1), (37, 120), (860, 1000), (5, 10)]
+
+
+def plain_wilson(x, n):
+    p = x / n
+    middle, reach = 2 * n * p + Z**2, Z * sqrt(Z**2 + 4 * n * p * (1 - p))
+    return (middle - reach) / (2 * (n + Z**2)), (middle + reach) / (2 * (n + Z**2))
+
+
+def corrected_wilson(x, n):
+    """Newcombe (1998), method 4."""
+    p = x / n
+    low = (2 * n * p + Z**2 - 1 - Z * sqrt(Z**2 - 2 - 1 / n + 4 * p * (n * (1 - p) + 1))) / (2 * (n + Z**2))
+    high = (2 * n * p + Z**2 + 1 + Z * sqrt(Z**2 + 2 - 1 / n + 4 * p * (n * (1 - p) - 1))) / (2 * (n + Z**2))
+    return (0 if x == 0 else max(0, low)), (1 if x == n else min(1, high))
+
+
+@pytest.mark.parametrize(("x", "n"), CASES)
+def test_wilson_is_the_closed_formula(x, n):
+    assert wilson(x, n, correction=False) == pytest.approx(plain_wilson(x, n), abs=1e-12)
+
+
+@pytest.mark.parametrize(("x", "n"), CASES)
+def test_bounds_of_a_mean_of_yes_and_no_are_wilsons(x, n):
+    values = np.random.default_rng(1).permutation([1.0] * x + [0.0] * (n - x))
+    assert wilson_mean(values) == pytest.approx(plain_wilson(x, n), abs=1e-12)
+
+
+def test_bounds_of_a_mean_are_wilsons_of_the_effective_number():
+    values = [0.25, 0.5, 1.0, 0.75, 0.75, 0.0]
+    mean = sum(values) / 6
+    apart = [(sum(values) - value) / 5 for value in values]  # the means without one of them
+    jackknife = 5 / 6 * sum((one - mean) ** 2 for one in apart)
+    phi = 6 / (1 + mean * (1 - mean) / jackknife)
+    trials = 6 / (phi + (1 - phi) / 6)
+    assert 6 < trials < 36
+    assert wilson_mean(values) == pytest.approx(plain_wilson(mean * trials, trials), abs=1e-12)
+
+
+def test_bounds_of_equal_shares_and_of_one():
+    assert wilson_mean([0.75] * 4) == pytest.approx(plain_wilson(12, 16), abs=1e-12)
+    assert wilson_mean([0.75]) == pytest.approx(plain_wilson(0.75, 1), abs=1e-12)
+    assert all(map(isnan, wilson_mean([])))
+    for wrong in ([0.5, 1.01], [-0.01], [nan]):
+        with pytest.raises(ValueError, match="within 0 to 1"):
+            wilson_mean(wrong)
+
+
+@given(st.lists(st.integers(0, 10**6).map(lambda n: n / 10**6), min_size=1, max_size=30))  # 1 - value is exact enough
+def test_bounds_hold_the_mean_turn_with_it_and_are_no_wider_than_wilsons(values):
+    low, high = wilson_mean(values)
+    mean = float(np.mean(values))
+    assert 0 <= low <= mean + 1e-12 and mean - 1e-12 <= high <= 1
+    assert wilson_mean([1 - value for value in values]) == pytest.approx((1 - high, 1 - low), abs=1e-6)
+    widest = plain_wilson(mean * len(values), len(values))
+    assert high - low <= widest[1] - widest[0] + 1e-9
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("n", [5, 20, 200])
+@pytest.mark.parametrize("dates", [1, 3, 10])
+@pytest.mark.parametrize(("a", "b"), [(0.2, 0.2), (1, 1), (5, 5), (50, 50), (2, 0.3), (9, 1), (0.5, 5), (45, 5)])
+def test_bounds_cover_the_true_mean_of_shares(n, dates, a, b):
+    """Units with shares of dates about truths of their own: nowhere worse than Wilson's own interval of yes and no.
+
+    What that one covers at the same mean is summed up exactly (it falls below 0.95 near 0 and 1: Brown, Cai and
+    DasGupta 2001); 0.93 is enough elsewhere, and 0.015 is three standard errors of 2,000 draws.
+    """
+    mean = a / (a + b)
+    of_counts = [plain_wilson(x, n) for x in range(n + 1)]
+    chance = [scipy.stats.binom.pmf(x, n, mean) for x in range(n + 1)]
+    own = sum(p for p, (low, high) in zip(chance, of_counts, strict=True) if low <= mean <= high)
+    draw = np.random.default_rng([n, dates, int(10 * a), int(10 * b)])
+    shares = draw.binomial(dates, draw.beta(a, b, (2000, n))) / dates
+    ends = np.array([wilson_mean(values) for values in shares])
+    covered = float(((ends[:, 0] <= mean) & (mean <= ends[:, 1])).mean())
+    assert covered >= min(0.93, own) - 0.015
+
+
+def test_normal_interval_of_a_mean_against_scipy():
+    values = [0.5, -1.0, 2.25, 0.0, 0.75]
+    expected = scipy.stats.norm.interval(0.95, np.mean(values), scipy.stats.sem(values))
+    assert normal_mean(values) == pytest.approx(expected, abs=1e-12)
+    assert normal_mean([0.25, 0.25]) == (0.25, 0.25)
+    for few in ([], [1.0]):
+        assert all(isnan(end) for end in normal_mean(few))
+
+
+@pytest.mark.parametrize(("x", "n"), CASES)
+def test_wilson_with_continuity_correction_is_the_closed_formula(x, n):
+    assert wilson(x, n, correction=True) == pytest.approx(corrected_wilson(x, n), abs=1e-12)
+
+
+def test_wilson_of_one_bad_in_fifty():
+    assert wilson(49, 50, correction=False) == pytest.approx((0.895, 0.996), abs=5e-4)
+    assert wilson(49, 50, correction=True) == pytest.approx((0.880, 0.999), abs=5e-4)
+    low, high = wilson(1, 50, correction=True)
+    assert (1 - high, 1 - low) == pytest.approx(wilson(49, 50, correction=True), abs=1e-12)
+
+
+@pytest.mark.parametrize(("x", "n"), CASES)
+@pytest.mark.parametrize("extra", [1, 10, 2000])
+def test_wilson_of_a_finite_population_holds_the_shares_that_the_score_test_keeps(x, n, extra):
+    """Its ends are where the sample lies z corrected standard errors from the share, found by bisection."""
+    from scipy.optimize import brentq
+
+    population, seen = n + extra, x / n
+
+    def score(p):
+        return (seen - p) ** 2 - Z**2 * p * (1 - p) / n * (population - n) / (population - 1)
+
+    low, high = wilson_finite(x, n, population)
+    assert low == pytest.approx(0 if x == 0 else brentq(score, 0, seen - 1e-12), abs=1e-9)
+    assert high == pytest.approx(1 if x == n else brentq(score, seen + 1e-12, 1), abs=1e-9)
+    assert (high - low) <= np.diff(wilson(x, n, correction=False))[0] + 1e-12
+
+
+def test_wilson_of_finite_populations_at_their_ends():
+    assert wilson_finite(49, 50, 10**12) == pytest.approx(wilson(49, 50, correction=False), abs=1e-9)
+    assert wilson_finite(3, 4, 4) == (0.75, 0.75)
+    assert all(map(isnan, wilson_finite(0, 0, 7)))
+    with pytest.raises(ValueError, match="5 of 4 sampled of 9"):
+        wilson_finite(5, 4, 9)
+
+
+def test_wilson_follows_the_confidence():
+    narrow, wide = (wilson(30, 50, correction=True, confidence=c) for c in (0.8, 0.99))
+    assert wide[0] < narrow[0] < 0.6 < narrow[1] < wide[1]
+
+
+@pytest.mark.parametrize("correction", [True, False])
+def test_wilson_of_no_trials(correction):
+    assert all(map(isnan, wilson(0, 0, correction=correction)))
+
+
+def test_bootstrap_depends_on_values_and_seed_alone():
+    values = np.random.default_rng(1).random(80)
+    first = bootstrap_mean(values, seed=3)
+    np.random.seed(123)  # the global state has no say
+    assert first == bootstrap_mean(list(values), seed=3)
+    assert first != bootstrap_mean(values, seed=4)
+    assert first[0] < values.mean() < first[1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 37, 6000])  # 6,000 values are resampled in several pieces
+def test_bootstrap_equals_one_resample_at_a_time(size):
+    values = np.random.default_rng(2).random(size)
+    random = np.random.Generator(np.random.PCG64(9))
+    means = [values[random.integers(0, size, size)].mean() for _ in range(1000)]
+    assert bootstrap_mean(values, seed=9) == pytest.approx(tuple(np.percentile(means, [2.5, 97.5])), abs=1e-12)
+
+
+def test_bootstrap_agrees_with_scipy():
+    values = np.random.default_rng(3).beta(2, 1, 150)
+    ours = bootstrap_mean(values, resamples=20_000, seed=0)
+    theirs = scipy.stats.bootstrap(
+        (values,), np.mean, method="percentile", n_resamples=20_000, rng=np.random.default_rng(4)
+    )
+    assert ours == pytest.approx(tuple(theirs.confidence_interval), abs=0.002)  # the interval is 0.07 wide
+
+
+def test_bootstrap_of_constant_values_is_a_point():
+    assert bootstrap_mean([0.25] * 20) == (0.25, 0.25)
+    assert bootstrap_mean([1]) == (1.0, 1.0)
+
+
+def test_bootstrap_of_nothing():
+    assert all(map(isnan, bootstrap_mean([])))
+
+
+def test_bootstrap_follows_the_confidence():
+    values = np.arange(30) / 29
+    narrow, wide = (bootstrap_mean(values, confidence=c) for c in (0.5, 0.99))
+    assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
+
+
+def test_bootstrap_covers_the_true_mean_about_as_often_as_it_says():
+    random = np.random.default_rng(5)
+    hits = 0
+    for trial in range(300):
+        low, high = bootstrap_mean(random.random(60), resamples=400, seed=trial)
+        hits += low <= 0.5 <= high
+    assert 0.90 <= hits / 300 <= 0.985
+
+
+# Ratios, paired runs, coefficients
+
+
+def test_bootstrap_ratio_of_counts_of_one_is_bootstrap_mean():
+    values = np.random.default_rng(0).normal(size=(57, 3))
+    low, high = bootstrap_ratio(values, np.ones_like(values), resamples=400, seed=2)
+    for column in range(3):
+        assert (low[column], high[column]) == pytest.approx(
+            bootstrap_mean(values[:, column], resamples=400, seed=2), abs=1e-12
+        )
+
+
+def test_bootstrap_ratio_is_the_plain_loop():
+    random = np.random.default_rng(1)
+    sums, counts = random.integers(0, 9, (23, 2)).astype(float), random.integers(0, 4, (23, 2)).astype(float)
+    draws = np.random.Generator(np.random.PCG64(5)).integers(0, 23, (300, 23))
+    for column in range(2):
+        ratios = [sum(sums[i, column] for i in draw) / sum(counts[i, column] for i in draw) for draw in draws]
+        low, high = bootstrap_ratio(sums, counts, resamples=300, seed=5)
+        assert (low[column], high[column]) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])), abs=1e-12)
+
+
+def test_bootstrap_in_chunks_draws_the_same(monkeypatch):
+    values = np.random.default_rng(0).normal(size=31)
+    whole = bootstrap_mean(values, resamples=500, seed=3)
+    monkeypatch.setattr(statistics_module, "CHUNK", 31 * 7)
+    assert bootstrap_mean(values, resamples=500, seed=3) == pytest.approx(whole, abs=1e-12)
+
+
+def test_bootstrap_ratio_where_there_is_nothing():
+    low, high = bootstrap_ratio(np.zeros((4, 2)), np.array([[1.0, 0.0]] * 4), resamples=50)
+    assert (low[0], high[0]) == (0, 0) and isnan(low[1]) and isnan(high[1])
+    assert all(np.isnan(end).all() for end in bootstrap_ratio(np.empty((0, 3)), np.empty((0, 3))))
+    low, high = bootstrap_ratio(np.ones((2, 1)), np.array([[0.0], [1.0]]), resamples=200)  # half of them draw no count
+    assert low[0] == 1 and high[0] == np.inf
+
+
+def test_paired_bootstrap_is_that_of_the_differences():
+    random = np.random.default_rng(4)
+    before = random.normal(size=80)
+    after = before + random.normal(0.3, 1, 80)
+    found = paired_bootstrap(before, after, resamples=2000, seed=1)
+    assert found.difference == pytest.approx((after - before).mean())
+    assert (found.low, found.high) == pytest.approx(bootstrap_mean(after - before, resamples=2000, seed=1), abs=1e-12)
+    normal = scipy.stats.ttest_rel(after, before)
+    assert found.p == pytest.approx(normal.pvalue, abs=0.03)
+    turned = paired_bootstrap(after, before, resamples=2000, seed=1)
+    assert (turned.difference, turned.low, turned.high) == pytest.approx((-found.difference, -found.high, -found.low))
+    assert turned.p == pytest.approx(found.p)
+
+
+def test_paired_bootstrap_of_no_difference_and_of_nothing():
+    same = paired_bootstrap([1, 2, 3], [1, 2, 3])
+    assert (same.facts, same.difference, same.low, same.high, same.p) == (3, 0, 0, 0, 1)
+    assert paired_bootstrap([0] * 30, [1] * 30, resamples=999).p == pytest.approx(2 / 1000)
+    empty = paired_bootstrap([], [])
+    assert empty.facts == 0 and isnan(empty.difference) and isnan(empty.p)
+
+
+def test_paired_bootstrap_covers_the_true_difference():
+    random = np.random.default_rng(8)
+    hits = 0
+    for trial in range(300):
+        found = paired_bootstrap(np.zeros(60), random.normal(0.2, 1, 60), resamples=300, seed=trial)
+        hits += found.low <= 0.2 <= found.high
+    assert 0.90 <= hits / 300 <= 0.98
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0, 0), (3, 9), (9, 3), (0, 7), (40, 41), (1, 0)])
+def test_mcnemar_is_the_sum_of_binomial_tails(gained, lost):
+    n, most = gained + lost, max(gained, lost)
+    tail = sum(comb(n, k) for k in range(most, n + 1)) / 2**n
+    assert mcnemar(gained, lost) == pytest.approx(min(1.0, 2 * tail))
+
+
+def test_mcnemar_of_a_published_table():
+    # Agresti, Categorical Data Analysis (2002), table 10.1: 150 and 86 of 1,600 voters changed; chi-squared is 17.36.
+    assert mcnemar(150, 86) == pytest.approx(scipy.stats.chi2.sf(17.36, 1), rel=0.25)
+
+
+def test_pearson_is_scipys_and_clusters_of_one_are_robust_errors():
+    sm = pytest.importorskip("statsmodels.api")
+    random = np.random.default_rng(3)
+    x = random.normal(size=70)
+    y = 0.3 * x + random.normal(size=70) * (1 + abs(x))
+    found = pearson(x, y, np.arange(70))
+    expected = scipy.stats.pearsonr(x, y)
+    assert (found.n, found.r, found.p) == (70, pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
+    for clusters in (np.arange(70), np.arange(70) // 5, np.array([f"f{i % 14}" for i in range(70)])):
+        groups = np.unique(clusters, return_inverse=True)[1]
+        fit = sm.OLS(y, sm.add_constant(x)).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=False)
+        assert pearson(x, y, clusters).p_clustered == pytest.approx(fit.pvalues[1], abs=1e-10)
+
+
+def test_repeating_pairs_fools_p_but_not_the_clustered_p():
+    random = np.random.default_rng(6)
+    x, y = random.normal(size=40), random.normal(size=40)
+    once, copies = pearson(x, y, np.arange(40)), pearson(*(np.tile(v, 25) for v in (x, y)), np.tile(np.arange(40), 25))
+    assert copies.r == pytest.approx(once.r)
+    assert copies.p < 0.2 * once.p
+    assert copies.p_clustered == pytest.approx(once.p_clustered, abs=0.02)
+
+
+@pytest.mark.parametrize(("x", "y"), [([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [5, 5, 5]), ([1, 2], [1, 2]), ([], [])])
+def test_pearson_of_what_does_not_vary(x, y):
+    found = pearson(x, y, np.arange(len(x)))
+    assert found.n == len(x) and all(map(isnan, (found.r, found.p, found.p_clustered)))
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0])), max_size=8))
+def test_sign_flips_against_all_ways(pairs):
+    gaps = [after - before for before, after in pairs]
+    sums = [abs(sum(s * g for s, g in zip(signs, gaps, strict=True))) for signs in product((1, -1), repeat=len(gaps))]
+    expected = sum(one >= sums[0] - 1e-9 for one in sums) / len(sums)
+    assert sign_flips([b for b, _ in pairs], [a for _, a in pairs]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(6, 0), (9, 1), (20, 8), (3, 3), (0, 0)])
+def test_sign_flips_of_yes_and_no_are_mcnemars_test(gained, lost):
+    before, after = [0] * gained + [1] * lost + [1, 0], [1] * gained + [0] * lost + [1, 0]
+    assert sign_flips(before, after) == pytest.approx(mcnemar(gained, lost), abs=0.01)
+
+
+def test_drawn_sign_flips_are_near_all_of_them():
+    draw = np.random.default_rng(1)
+    before = draw.random(12)
+    after = before + draw.normal(0.2, 0.4, 12)
+    exact = sign_flips(before, after)
+    assert sign_flips(before, after, resamples=4000) == pytest.approx(exact, abs=0.02)
+    assert sign_flips(np.zeros(40), np.ones(40)) == 1 / 10_000
+
+
+def test_one_robust_fact_of_forty_against_none():
+    """As in docs/quantisation.md: the ends are quantiles of how often a resample of 40 draws that fact."""
+    one = np.zeros(40)
+    one[0] = 1.0
+    found = paired_bootstrap(one, np.zeros(40))
+    low, high = -scipy.stats.binom.ppf([0.975, 0.025], 40, 1 / 40) / 40
+    assert (found.difference, found.low, found.high) == pytest.approx((-0.025, low, high))
+    printed = f"{found.difference:.3f} [{found.low:.3f}, {abs(found.high):.3f}]"
+    assert (Path(__file__).parents[2] / "docs" / "quantisation.md").read_text("utf-8").count(printed) == 3

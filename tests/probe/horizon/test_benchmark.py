@@ -1,0 +1,28 @@
+"""benchmarks/horizon.py: that it runs, and that what it says of a few answerers is what their rows say."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "horizon.py"
+
+
+@pytest.mark.full
+def test_the_table_of_a_few_answerers_is_that_of_their_rows(tmp_path: Path):
+    rows = tmp_path / "rows.jsonl"
+    options = ["--answerers", "12", "--leaks", "40", "--rows", str(rows)]
+    said = subprocess.run(
+        [sys.executable, str(BENCHMARK), *options], check=True, capture_output=True, text=True, timeout=500
+    )  # fmt: skip
+    found = json.loads(said.stdout)
+    each = [json.loads(line) for line in rows.read_text().splitlines()]
+    told = [row for row in each if row["told"] and "half" in row]
+    assert len(each) == 12 == found["all"]["answerers"] + found["nothing to find"]["answerers"]
+    assert found["all"]["told"] == len(told) >= 5
+    assert found["all"]["interval_holds"] == np.mean([row["low"] <= row["half"] <= row["high"] for row in told]) > 0.7
+    seen = found["leak is seen"]
+    assert seen["400 changes, 0% known"] <= 0.2 < 0.7 <= seen["400 changes, 10% known"]
