@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from updates import make
 
 import anachron.wikidata.updates.neighbours as neighbours
 from anachron.io.cluster import Spread
 from anachron.wikidata.reading.rebucket import rebucket
 from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.updates.build import Settings, compare, open_comparison
-from updates import make
 
 
 def processor() -> float:
