@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
+from zlib import crc32
 
 import pytest
 
@@ -53,7 +54,8 @@ def wrong(text: str) -> str:
 
 
 def sometimes(every: int) -> Callable[[str, int], Reply]:
-    return lambda text, number: chat(known(text) if number % every == 0 else "I do not know")
+    """By the question, for the order in which questions arrive is another each time."""
+    return lambda text, number: chat(known(text) if crc32(text.encode()) % every == 1 else "I do not know")
 
 
 MODELS: dict[str, Callable[[str, int], Reply]] = {

@@ -24,6 +24,7 @@ from anachron.evaluate import joint_edits
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io import files as io
+from anachron.io.tables import write_table
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
@@ -148,7 +149,7 @@ SLOW = {"build updates": pytest.mark.slow}  # some 120 kills of a second each, a
 def test_every_write_killed(server: Connection, lm: LanguageModel, brief: Dataset, tmp_path: Path, kind: str):
     data = tmp_path / "data.parquet"
     facts = brief.table["fact_id"].unique(maintain_order=True).head(2).to_list()
-    io.write_table(data, to_published(brief.table.filter(pl.col("fact_id").is_in(facts)), brief.boundaries))
+    write_table(data, to_published(brief.table.filter(pl.col("fact_id").is_in(facts)), brief.boundaries))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "PART_TEXTS", 100)
         patch.setattr(joint_edits, "SAVE_EVERY", 1)
