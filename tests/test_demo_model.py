@@ -157,7 +157,10 @@ def test_whole_successions_are_taught_or_not():
     assert 0.6 < sum(found == {True} for found in groups.values()) / len(groups) < 0.9
 
 
-def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame, granularity: str = GLOBAL) -> None:
+def check_pattern(
+    scores: pl.DataFrame, untrained: pl.DataFrame, granularity: str = GLOBAL, *, apart: float = 0.0
+) -> None:
+    """apart: how far from one half the interval of the untrained model may lie."""
     taught = pl.col("fact_id").is_in(list(taught_facts()))
     known, unknown, blind = (
         summarise(fact_metrics(table)).filter(pl.col("granularity") == granularity).row(0, named=True)
@@ -167,8 +170,7 @@ def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame, granularity: st
     assert 0.02 <= known["robustness"] <= 0.60  # a random scorer has 0.005 at most
     assert unknown["win_rate_high"] < known["win_rate_low"]
     assert unknown["robustness"] < known["robustness"]
-    # Weights drawn at random prefer some dates to others by a little, which an interval over 1,900 facts can tell
-    assert blind["win_rate_low"] - 0.02 <= 0.5 <= blind["win_rate_high"] + 0.02
+    assert blind["win_rate_low"] - apart <= 0.5 <= blind["win_rate_high"] + apart
     assert blind["robustness"] <= 0.02
 
 
@@ -184,7 +186,8 @@ def test_pattern_on_a_sample(mini: Dataset, tmp_path: Path):
 @pytest.mark.slow
 def test_pattern_on_all_of_mini(tmp_path: Path):
     scores, untrained = (run_probe(name, "mini", tmp_path / name).scores for name in ("demo", "demo-untrained"))
-    check_pattern(scores, untrained)
+    # Weights drawn at random prefer some dates to others by a little, which an interval over so many facts can tell
+    check_pattern(scores, untrained, apart=0.01)
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@ Kazakhstan,capital,Almaty,1991-12-16,1997-12-10
 Kazakhstan,capital,Astana,1997-12-10,
 Germany,capital,Bonn,1949-05-23,1990-10-03
 Germany,capital,Berlin,1990-10-03,
+Germany,head of government,Gerhard Schröder,1998-10-27,2005-11-22
+Germany,head of government,Angela Merkel,2005-11-22,2021-12-08
 Germany,head of government,Olaf Scholz,2021-12-08,2025-05-06
 """
 PLACES = {"Kazakhstan": ["Almaty", "Astana"], "head of government": [*HELD][4:], "Germany": ["Bonn", "Berlin"]}
@@ -55,7 +57,7 @@ def wrong(text: str) -> str:
 
 def sometimes(every: int) -> Callable[[str, int], Reply]:
     """By the question, for the order in which questions arrive is another each time."""
-    return lambda text, number: chat(known(text) if crc32(text.encode()) % every == 1 else "I do not know")
+    return lambda text, number: chat(known(text) if crc32(text.encode()) % every == 0 else "I do not know")
 
 
 MODELS: dict[str, Callable[[str, int], Reply]] = {

@@ -11,7 +11,8 @@ from anachron.cli.options import PriceIn, PriceOut
 from anachron.cli.output import on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
-    from anachron.cli.options import ModelOptions, ScorerOptions
+    from anachron.cli.options import ModelOptions
+    from anachron.cli.scorer_options import ScorerOptions
     from anachron.data.dataset import Dataset
     from anachron.probe.ask.asking import Answerer, AskSettings
     from anachron.probe.ask.budget import Cost, Prices

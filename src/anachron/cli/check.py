@@ -8,19 +8,10 @@ import typer
 
 from anachron.cli.asking import AskOptions, check_asked
 from anachron.cli.groups import grouped
-from anachron.cli.options import (
-    AsOf,
-    FactLimit,
-    JsonFlag,
-    Language,
-    ModelArgument,
-    ModelOptions,
-    ReplicaOptions,
-    ScorerOptions,
-    TextOptions,
-)
+from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, tell_facts
 from anachron.cli.outputs import FILE, FOLDER
+from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
     from anachron.probe.check.check import Check

@@ -8,9 +8,10 @@ import typer
 
 from anachron.cli.asking import AnswerOptions, horizon_asked, say_cost
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions, ReplicaOptions, ScorerOptions, TextOptions
+from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions
 from anachron.cli.output import on_screen, print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import RUN
+from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
     from anachron.io.jobs import Callbacks
@@ -91,7 +92,7 @@ class ShownOptions:
     def write(self, found: "list[FoundHorizon]", folder: Path) -> None:
         """The figures into the run folders, the page into this one."""
         from anachron.probe.horizon.find import PAGE
-        from anachron.report.horizon_page import draw_horizon, write_horizon_page
+        from anachron.report.horizons import draw_horizon, write_horizon_page
 
         for one in found if self.figure else ():
             draw_horizon(one)

@@ -9,20 +9,10 @@ import typer
 from anachron.analysis.plots.words import counted
 from anachron.cli.asking import AskOptions, probe_asked
 from anachron.cli.groups import grouped
-from anachron.cli.options import (
-    DatasetOptions,
-    JsonFlag,
-    Language,
-    ModelArgument,
-    ModelLabel,
-    ModelOptions,
-    ReplicaOptions,
-    Resamples,
-    ScorerOptions,
-    TextOptions,
-)
+from anachron.cli.options import DatasetOptions, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions, Resamples
 from anachron.cli.output import on_screen, print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import FILE, RUN
+from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
     from anachron.data.dataset import Dataset

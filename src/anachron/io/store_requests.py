@@ -16,6 +16,7 @@ from anachron.core.errors import BackendError, ConfigError, how_to_install
 
 PATIENCE = 180.0  # seconds for which a request that fails is repeated; the variable sets others
 VARIABLE = "ANACHRON_STORE_SECONDS"
+ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 TRIES, PAUSE = 5, 0.5  # of a request that is refused; seconds before the second, doubled before each that follows
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 15.0  # of the libraries
 _FOR_EVER = 1_000_000  # retries: the time decides
@@ -81,7 +82,7 @@ def polars_retries() -> dict[str, int]:
 
 def plain_http() -> bool:
     """Whether the store that the variables name is asked without encryption, as one on the same machine is."""
-    return any(os.environ.get(name, "").startswith("http://") for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
+    return any(os.environ.get(name, "").startswith("http://") for name in ENDPOINTS)
 
 
 def opened(scheme: str, bucket: str) -> Any:

@@ -22,11 +22,11 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
 
 from anachron.core.errors import ConfigError
-from anachron.io.store_requests import errors, obstore, opened, plain_http, polars_retries, repeated
+from anachron.io.store_requests import ENDPOINTS, errors, obstore, opened, plain_http, polars_retries, repeated
 
 SCHEMES = ("s3", "gs")
 _WHERE = {  # variables that tell where a bucket is, of each scheme
-    "s3": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_REGION"),
+    "s3": (*ENDPOINTS, "AWS_REGION"),
     "gs": ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS"),
 }
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?P<rest>[^/].*)?", re.DOTALL)

@@ -56,7 +56,7 @@ class Temporary(Generic[T]):
     def _restore_handler(self) -> None:
         """Put back the handler from outside of this block and of all that ended before it without being innermost."""
         found = signal.getsignal(signal.SIGINT)
-        while (block := getattr(found, "__self__", None)) is not None and isinstance(block, Temporary) and block._ended:
+        while isinstance(block := getattr(found, "__self__", None), Temporary) and block._ended:
             found = block._handler
         if callable(self._handler) and found is not signal.getsignal(signal.SIGINT):
             signal.signal(signal.SIGINT, found)

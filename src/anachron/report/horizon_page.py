@@ -4,14 +4,11 @@ import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from anachron.io.files import Json, write_bytes
-from anachron.probe.horizon.find import FIGURE, FoundHorizon, compare_horizons, comparisons_json
-from anachron.probe.horizon.summary import curve_table
+from anachron.io.files import Json
 from anachron.report.terminal.horizon import horizon_lines, leak_lines
 
 KINDS = ("kind", "changes", "halving", "low", "high")
@@ -92,34 +89,3 @@ def _table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str | int
 
 def _shown(cell: str | int | None) -> str:
     return "–" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
-
-
-def draw_horizon(found: FoundHorizon) -> Path | None:
-    """Draw the figure of a horizon into its folder, as SVG, PDF and PNG; None of too few changes.
-
-    Raises `ConfigError` where matplotlib is not installed.
-    """
-    if found.horizon is None:
-        return None
-    from anachron.report.figures import write_figure
-    from anachron.report.figures.horizon import horizon_figure
-
-    dates = [month / 12 for month in found.horizon.halving()]
-    figure = horizon_figure(
-        curve_table(found.horizon), found.model, halving=(dates[0], dates[1], dates[2]) if found.horizon.told else None,
-        claim=None if found.leak is None else (found.leak.claim + 1) / 12,
-    )  # fmt: skip
-    return write_figure(figure, found.folder, FIGURE)[0]
-
-
-def write_horizon_page(found: Sequence[FoundHorizon], page: Path, *, figures: bool) -> Path:
-    """Write the page of some horizons. figures: with their pictures, which `draw_horizon` has drawn."""
-    parts = [
-        HorizonPart(
-            one.summary, one.kinds,
-            (one.folder / f"{FIGURE}.svg").read_bytes() if figures and one.horizon is not None else None,
-        )
-        for one in found
-    ]  # fmt: skip
-    write_bytes(page, horizon_page(parts, comparisons_json(compare_horizons(found))).encode())
-    return page

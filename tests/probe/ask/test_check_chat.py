@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import asked_runs
 from anachron.cli.main import _code
 from anachron.probe.ask.matching import EMPTY, READ, REFUSED, UNREADABLE
 from anachron.probe.check.questions import read_facts
@@ -58,19 +59,7 @@ def check(server: Server | str, facts: Path, out: Path, *words: object, key: boo
 
 
 def known(text: str) -> str:
-    """What somebody answers who knows all of `HELD`."""
-    choice = re.search(r"Answer: (.+)\nIn which year .*, (\d+) or (\d+)\?", text)
-    if choice:
-        start, end = HELD[choice[1]]
-        return choice[2] if start <= int(choice[2]) <= end else choice[3]
-    period = re.search(r"Answer: (.+)\nFrom when", text)
-    if period:
-        start, end = HELD[period[1]]
-        return f"{start} to {'today' if end == 2025 else end}"
-    year = re.search(r"In (\d{4}),", text)
-    place = ["Almaty", "Astana"] if "Kazakhstan" in text else [*HELD][2:]
-    when = int(year[1]) if year else 2025
-    return next(name for name in place if HELD[name][0] <= when <= HELD[name][1])
+    return asked_runs.known(text, HELD, now=2025)
 
 
 def knowing(request: dict, number: int) -> Reply:

@@ -1,1 +1,1 @@
-"""One module an analysis: its table, its finding's words and its drawing."""
+"""A module an analysis, or a few that share what they compute: its tidy table, its figure and its chart."""

@@ -1,1 +1,1 @@
-"""What is measured of an edited model, one module a measure."""
+"""What is measured of an edited model."""
