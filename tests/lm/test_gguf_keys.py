@@ -15,8 +15,8 @@ from tokenizers import normalizers
 from anachron.core.errors import ModelError
 from anachron.lm.gguf.header import Header, read_header
 from anachron.lm.gguf.keys import HARMLESS, keys_left_out, put_into, tokenizer_keys_left_out
-from anachron.lm.gguf.library import keys_unread
 from anachron.lm.gguf.llamacpp import LlamaModel
+from anachron.lm.gguf.unread_keys import keys_unread
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.tokenizers import load_tokenizer

@@ -1,6 +1,6 @@
 """What commands share: words and progress to stderr, results to stdout.
 
-What commands say of a file of facts: what was noticed, and which facts cannot be asked, and why.
+Also what they say of a file of facts: what was noticed, and which facts cannot be asked, and why.
 """
 
 import json

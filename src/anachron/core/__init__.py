@@ -1,1 +1,1 @@
-"""Dates, periods, facts and temporal contexts. Standard library only."""
+"""Dates, periods, facts, temporal contexts and errors. Standard library only."""

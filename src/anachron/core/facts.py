@@ -1,6 +1,6 @@
 """Temporal facts: (subject, relation, object, start, end), with a stable identifier.
 
-What can happen to the objects of a subject and relation between two dates (WikiFactDiff, section 3).
+Also what can happen to the objects of a subject and relation between two dates (WikiFactDiff, section 3).
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Texts that a model writes: exactly as many tokens as asked for, greedily or sampled.
 
-Answers that a model writes of its own accord, greedily, up to where it ends them itself. How updates are put to a
-model, raw or in its chat template, and where its answers end by themselves.
+Also answers that a model writes of its own accord, greedily, up to where it ends them itself, and how updates are put
+to a model, raw or in its chat template.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Whether the Hugging Face hub answers. Where it does not, its client tries a minute for each file that it lacks.
 
-The progress bars of transformers and the hub's client, kept out of logs while a model is loaded.
+Also keeps the progress bars of transformers and the hub's client out of logs while a model is loaded.
 """
 
 import sys

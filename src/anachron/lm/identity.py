@@ -4,7 +4,7 @@ arithmetic.
 Everything that a configuration says is part of it; the few fields that are not are listed in `LEFT_OUT`, with the
 reason. What Python code changes elsewhere (an attribute of a module, a buffer that is not saved) cannot be seen here.
 
-What a model computes on, for the record of a run.
+Also what a model computes on, for the record of a run.
 """
 
 import hashlib

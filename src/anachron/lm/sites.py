@@ -3,7 +3,7 @@
 Found by the names of the model's own modules, not by a list of architectures: GPT-2, GPT-J, GPT-Neo, GPT-NeoX, OPT,
 Bloom, Phi, and all whose blocks are laid out as Llama's (Mistral, Qwen2, Qwen3, Gemma-2, Gemma-3, Phi-3, OLMo ...).
 
-Weights as ordinary tensors and as bytes, also those of libraries that quantise.
+Also weights as ordinary tensors and as bytes, also those of libraries that quantise.
 """
 
 from collections.abc import Iterator

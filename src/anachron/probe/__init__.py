@@ -1,1 +1,1 @@
-"""Probing: resumable runs over a data set, and the metrics computed from their scores."""
+"""Asking a model, by scores or by answers: resumable runs, verdicts and horizons."""

@@ -1,5 +1,7 @@
-"""The facts of a data set in words: labels and questions, as a run keeps them, and the questions that a model is
-asked."""
+"""The facts of a run in words: labels, question, and how its dates are worded, so that every prompt can be rebuilt.
+
+Also the questions that a model is asked about a data set.
+"""
 
 from pathlib import Path
 

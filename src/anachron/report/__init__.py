@@ -1,1 +1,1 @@
-"""Tables and timelines for people. Reads saved tables; loads no model."""
+"""What people look at: tables, figures, pages and exports of runs, and what makes a run and writes it in one go."""

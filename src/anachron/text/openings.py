@@ -1,6 +1,6 @@
 """How questions begin, in each language that dates are worded in: what tells the language, and loses its capital.
 
-Where a word ends, in scripts that write spaces between words and in those that do not.
+Also where a word ends, in scripts that write spaces between words and in those that do not.
 """
 
 import re

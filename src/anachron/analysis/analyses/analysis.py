@@ -3,7 +3,7 @@
 To add one, write a module in this folder that ends in an `Analysis`, and list that in `anachron.analysis.catalogue`.
 The tables, the figures, the report page and docs/tables.md take all they need from the object.
 
-Needs, computations and column descriptions that several analyses share.
+Also needs, computations and column descriptions that several analyses share.
 """
 
 from collections.abc import Callable, Mapping

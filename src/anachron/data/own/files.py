@@ -1,6 +1,6 @@
 """Reading a file of facts: CSV and its relatives, JSON lines, a JSON list or Parquet, as rows of named values.
 
-A file of facts of one's own, as facts that know what their owner wrote of them.
+Also a file of facts of one's own, as facts that know what their owner wrote of them.
 """
 
 import codecs

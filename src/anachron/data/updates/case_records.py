@@ -1,6 +1,6 @@
 """An update as a plain record, and the reading of fields with errors that say where a value stands.
 
-What an update is asked: its own prompts, and the facts beside it that it must leave alone.
+Also what an update is asked: its own prompts, and the facts beside it that it must leave alone.
 """
 
 import math

@@ -20,8 +20,9 @@ from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.formats import Format, as_triple, locate
 from anachron.lm.gguf.context import Context, Size, size_of, split_to_fit
 from anachron.lm.gguf.files import open_gguf
-from anachron.lm.gguf.library import VERSION, Library, keys_unread, library
+from anachron.lm.gguf.library import VERSION, Library, library
 from anachron.lm.gguf.trial import try_in_child
+from anachron.lm.gguf.unread_keys import keys_unread
 from anachron.lm.identity import hardware, tokenizer_fingerprint
 from anachron.lm.model import check_encoded
 from anachron.lm.plans import CPU_TREE_TOKENS, Plan
