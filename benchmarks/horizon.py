@@ -25,7 +25,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from anachron.probe.horizon.curve import GONE
-from anachron.probe.horizon.fit import Answers, fit_horizon
+from anachron.probe.horizon.fit import ChangePreferences, fit_horizon
 from anachron.probe.horizon.leak import leak_after
 
 FIRST, LAST = 2010 * 12, 2026 * 12
@@ -62,7 +62,7 @@ class Truth:
         return float(brentq(lambda t: self.learned(t) - share, self.at - 60 * 12, self.at + 60 * 12))
 
 
-def answerer(random: np.random.Generator, shape: str, size: int) -> tuple[Truth | None, Answers]:
+def answerer(random: np.random.Generator, shape: str, size: int) -> tuple[Truth | None, ChangePreferences]:
     """A made-up model's answers, and its curve; None of one whose answers do not depend on the date."""
     month = random.integers(FIRST, LAST, size)
     truth = Truth(shape, random.uniform(2012 * 12, 2025 * 12), random.uniform(1, 60))
@@ -81,7 +81,7 @@ def answerer(random: np.random.Generator, shape: str, size: int) -> tuple[Truth 
     guess = expit(logit(floor) + easier * guessable + of_subject)
     wins = (random.random(size) < known + (1 - known) * guess) * 1.0
     more = (popularity[:, None] if slope else None, guessable[:, None] if easier else None)
-    return None if shape == LEVEL else truth, Answers(month, wins, subject, *more)
+    return None if shape == LEVEL else truth, ChangePreferences(month, wins, subject, *more)
 
 
 def simulate(answerers: int, seed: int, kept: Path | None = None) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ import anachron.wikidata.updates.neighbours as neighbours
 from anachron.io.cluster import Spread
 from anachron.wikidata.reading.rebucket import rebucket
 from anachron.wikidata.reading.snapshot import open_snapshot
-from anachron.wikidata.updates.build import Settings, compare, open_comparison
+from anachron.wikidata.updates.build import UpdateSettings, compare, open_comparison
 
 
 def processor() -> float:
@@ -46,7 +46,7 @@ def measure(folder: Path, groups: int, workers: int) -> tuple[dict[str, Any], pl
     with tempfile.TemporaryDirectory(dir=folder) as name:
         work = Path(name)
         comparison = open_comparison(
-            open_snapshot(folder / "old"), open_snapshot(folder / "new"), Settings(popularity=False), work
+            open_snapshot(folder / "old"), open_snapshot(folder / "new"), UpdateSettings(popularity=False), work
         )
         _, kept, _ = compare(comparison, Spread(workers))
         chosen = kept.select("subject", "property").unique().sort("subject", "property").head(groups)

@@ -162,13 +162,13 @@ def measure(folder: Path, workers: int) -> dict[str, Any]:
     """Compare and label; peak memory is that of all processes together, looked at twenty times a second."""
     from anachron.wikidata.reading.snapshot import open_snapshot
     from anachron.wikidata.selection.select import Spread
-    from anachron.wikidata.updates.build import Settings, compare, open_comparison
+    from anachron.wikidata.updates.build import UpdateSettings, compare, open_comparison
 
     old, new = open_snapshot(folder / "old"), open_snapshot(folder / "new")
     rows = old.manifest["counts"]["statements"] + new.manifest["counts"]["statements"]
     with tempfile.TemporaryDirectory(dir=folder) as work, watched_memory() as peak:
         started = time.perf_counter()
-        comparison = open_comparison(old, new, Settings(), Path(work))
+        comparison = open_comparison(old, new, UpdateSettings(), Path(work))
         _, triples, counts = compare(comparison, Spread(workers))
         seconds = time.perf_counter() - started
     return {

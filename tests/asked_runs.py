@@ -10,7 +10,7 @@ from anachron.data.dataset import Dataset
 from anachron.io.answers import Answer
 from anachron.io.jobs import Callbacks
 from anachron.probe.ask.asking import AskSettings
-from anachron.probe.ask.probing import AskedCheck, check_by_answers
+from anachron.probe.ask.probing import AnswerCheck, check_by_answers
 from anachron.probe.check.questions import read_facts
 
 AS_OF = "2025-11-22"
@@ -61,7 +61,7 @@ def early(text: str) -> str:
     return min(choice.groups()) if choice else "I do not know" if "From when" in text else "<b>Almaty</b>, of course"
 
 
-def ask(folder: Path, name: str, script: Callable[[str], str], backend: str = "generate") -> AskedCheck:
+def ask(folder: Path, name: str, script: Callable[[str], str], backend: str = "generate") -> AnswerCheck:
     """A check by answers about `FACTS` in a folder."""
     path = folder.parent / "facts.csv"
     path.write_text(FACTS)

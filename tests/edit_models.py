@@ -10,7 +10,7 @@ import transformers
 from anachron.edit.base import Edit
 from anachron.edit.method import Resources
 from anachron.edit.methods.mend import MendNetwork, MendSettings, mend
-from anachron.edit.plan import Planned, plan
+from anachron.edit.plan import Planned, plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
@@ -72,7 +72,7 @@ DEEPER: dict[str, dict[str, Any]] = {"gpt2": {"n_layer": 4}}
 def plan_fast(lm: LanguageModel, fast: dict[str, Any], *methods: str) -> list[Planned]:
     """Methods ready for a run without a covariance, with few steps where ``fast`` has settings for them."""
     wanted = {name: fast[name] for name in methods if name in fast}
-    return plan(lm, methods, changes=wanted, identity_covariance=True)
+    return plan_edits(lm, methods, changes=wanted, identity_covariance=True)
 
 
 def killed_after(steps: int) -> Callbacks:

@@ -65,10 +65,10 @@ def _statements() -> Any:
     from anachron.core.facts import Fact
     from anachron.core.periods import Period
     from anachron.data.dataset import Dataset
-    from anachron.data.statements import AskedFact, build_statements
+    from anachron.data.statements import FactWithQuestion, make_statements
 
     fact = Fact("France", "head of state", "Jacques Chirac", Period("1995", "2007"), "P35")
-    table = build_statements([AskedFact(fact, "who was the president of France?")])
+    table = make_statements([FactWithQuestion(fact, "who was the president of France?")])
     return Dataset("statements", table.head(120), "released")
 
 
@@ -104,11 +104,13 @@ def _text(inputs: Path) -> None:
 
 
 def _covariance(out: Path, inputs: Path, **changes: Any) -> None:
-    from anachron.edit.covariance.collect import collect
+    from anachron.edit.covariance.collect import collect_covariance
 
     settings: dict[str, Any] = {"window": 32, "batch_tokens": 64} | changes
     modules = ["model.layers.1.mlp.down_proj", "model.layers.2.mlp.down_proj"]
-    collect(tiny_lm("llama"), modules, inputs / "text.txt", tokens=200, cache=out, checkpoint_seconds=0, **settings)
+    collect_covariance(
+        tiny_lm("llama"), modules, inputs / "text.txt", tokens=200, cache=out, checkpoint_seconds=0, **settings
+    )
 
 
 def _mend(out: Path, inputs: Path, **changes: Any) -> None:
@@ -153,10 +155,10 @@ def _snapshots(inputs: Path) -> None:
 
 def _updates(out: Path, inputs: Path, **changes: Any) -> None:
     from anachron.wikidata.reading.snapshot import open_snapshot
-    from anachron.wikidata.updates.build import Settings, build_updates
+    from anachron.wikidata.updates.build import UpdateSettings, build_updates
 
     old, new = sorted((path.parent for path in inputs.glob("*/manifest.json")), key=_date)
-    build_updates(open_snapshot(old), open_snapshot(new), out / "u.parquet", Settings(**changes))
+    build_updates(open_snapshot(old), open_snapshot(new), out / "u.parquet", UpdateSettings(**changes))
 
 
 def _date(snapshot: Path) -> str:

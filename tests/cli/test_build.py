@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import typer
 
-from anachron.cli.main import _code, app
+from anachron.cli.main import app, run_command
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.core.periods import Period
@@ -19,9 +19,9 @@ from anachron.data.build_statements import last_year
 from anachron.data.bundled.mini import mini_facts
 from anachron.data.card import card, history, statistics
 from anachron.data.columns import PUBLISHED
-from anachron.data.facts import FACTS_SCHEMA, asked_facts, read_questions
+from anachron.data.facts import FACTS_SCHEMA, facts_with_questions, read_questions
 from anachron.data.loaders import load_dataset
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.files import file_fingerprint, read_json, write_manifest
 from anachron.text.questions import draw_question, fill_question, relation_templates
 from anachron.wikidata.reading.snapshot import open_snapshot
@@ -51,7 +51,7 @@ def snapshot(tmp_path: Path) -> Path:
 
 
 def run(*words: object) -> int:
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 def ask(facts: Path, out: Path) -> Path:
@@ -130,7 +130,7 @@ def test_statements_are_read_back_and_audited(questions: Path, tmp_path: Path, c
     assert tuple(raw.columns) == (*PUBLISHED, "SubjectPop", "ObjectPop", "SubjectFrom", "ObjectFrom")
     data = load_dataset(str(out))
     assert data.facts == printed["facts"] == 4 and data.boundaries == "released"
-    assert data.table.equals(build_statements(asked_facts(read_questions(questions))))
+    assert data.table.equals(make_statements(facts_with_questions(read_questions(questions))))
     known = data.table.filter(pl.col("object_label") == "Barack Obama").row(0, named=True)
     assert (known["subject_from"], known["object_from"], known["object_popularity"]) == ("1776", "1961-08-04", 400_000)
     assert run("audit", out, "--tokenizer", "demo", "--json") == 0
@@ -187,7 +187,7 @@ def test_the_last_year_asked_about_is_the_last_that_facts_could_end_in(snapshot:
 
 def test_statistics_against_plain_loops():
     facts_of_mini = [m.fact for m in mini_facts() if m.probed][:12]
-    table = build_statements([AskedFact(fact, "who was it?") for fact in facts_of_mini], boundaries="paper")
+    table = make_statements([FactWithQuestion(fact, "who was it?") for fact in facts_of_mini], boundaries="paper")
     rows, found = table.to_dicts(), statistics(table)
     facts = {r["fact_id"]: r for r in rows}
     by: dict[tuple[str, str], list[str]] = defaultdict(list)

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.edit.base import edited
 from anachron.edit.storage import load_edit
 from anachron.lm.loading import load_model
@@ -26,7 +26,7 @@ def updates(tmp_path: Path) -> Path:
 
 
 def run(*words: object) -> int:
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 @pytest.mark.full

@@ -14,7 +14,7 @@ import typer
 
 from anachron.analysis.metrics import fact_metrics
 from anachron.cli import main
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.cli.output import print_json
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
@@ -36,7 +36,7 @@ def small(brief: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run_folder(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "demo"
-    assert _code(["probe", "demo", "--dataset", str(small), "--out", str(folder)], debug=False) == 0
+    assert run_command(["probe", "demo", "--dataset", str(small), "--out", str(folder)], debug=False) == 0
     return folder
 
 
@@ -61,7 +61,7 @@ def test_every_command_explains_itself_with_an_example(capsys: pytest.CaptureFix
     assert {"demo", "contexts", "datasets", "audit", "score", "probe", "metrics", "export"} <= set(found)
     assert {"export lm-eval", "export hub", "export counterfact"} <= set(found)
     for name, command in found.items():
-        assert _code([*name.split(), "--help"], debug=False) == 0
+        assert run_command([*name.split(), "--help"], debug=False) == 0
         assert f"Example: anachron {name}" in " ".join(capsys.readouterr().out.replace("│", " ").split())
         for parameter in command.params:
             assert parameter.name == "help" or parameter.help, f"{name} {parameter.name} has no help"
@@ -79,7 +79,7 @@ def test_settings_and_options_agree():
 
 
 def test_contexts_prints_json_lines(capsys: pytest.CaptureFixture[str]):
-    assert _code(["contexts", "--start", "2009-01-20", "--end", "2017-01-20"], debug=False) == 0
+    assert run_command(["contexts", "--start", "2009-01-20", "--end", "2017-01-20"], debug=False) == 0
     out, err = capsys.readouterr()
     rows = [json.loads(line) for line in out.splitlines()]
     assert set(rows[0]) == {"granularity", "time", "status", "alpha"}
@@ -93,7 +93,9 @@ def test_contexts_prints_json_lines(capsys: pytest.CaptureFixture[str]):
 def test_boundaries_option_reaches_the_sampler(capsys: pytest.CaptureFixture[str]):
     statuses = {}
     for boundaries in ("released", "paper"):
-        assert _code(["contexts", "--start", "2017", "--end", "2019", "--boundaries", boundaries], debug=False) == 0
+        assert (
+            run_command(["contexts", "--start", "2017", "--end", "2019", "--boundaries", boundaries], debug=False) == 0
+        )
         rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         statuses[boundaries] = next(r["status"] for r in rows if r["time"] == "2017")
     assert statuses == {"released": "correct", "paper": "transitional"}
@@ -118,7 +120,7 @@ def test_boundaries_option_reaches_the_sampler(capsys: pytest.CaptureFixture[str
 )
 def test_wrong_use_is_one_line_and_a_code(argv, code, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert _code(argv, debug=False) == code
+    assert run_command(argv, debug=False) == code
     out, err = capsys.readouterr()
     assert words in " ".join(err.replace("│", " ").split())
     assert "Traceback" not in err
@@ -129,25 +131,25 @@ def test_wrong_use_is_one_line_and_a_code(argv, code, words, tmp_path, monkeypat
 
 def test_debug_shows_the_traceback():
     with pytest.raises(ValueError, match="lies before"):
-        _code(["contexts", "--start", "2012", "--end", "2011"], debug=True)
+        run_command(["contexts", "--start", "2012", "--end", "2011"], debug=True)
 
 
 @pytest.mark.full
 def test_datasets_lists_and_writes(mini: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert _code(["datasets", "--json"], debug=False) == 0
+    assert run_command(["datasets", "--json"], debug=False) == 0
     listing, updates, changes = json.loads(capsys.readouterr().out)
     assert (listing["name"], listing["kind"]) == ("mini", "statements")
     assert listing["facts"] >= 400
     assert (updates["name"], updates["kind"]) == ("mini-updates", "updates")
     assert updates["updates"] >= 120
     assert (changes["name"], changes["kind"]) == ("mini-changes", "changes")
-    assert _code(["datasets", "mini-changes", "--out", str(tmp_path / "changes.csv")], debug=False) == 0
+    assert run_command(["datasets", "mini-changes", "--out", str(tmp_path / "changes.csv")], debug=False) == 0
     assert read_changes(tmp_path / "changes.csv").equals(read_changes())
-    assert _code(["datasets", "mini-updates", "--out", str(tmp_path / "updates.jsonl")], debug=False) == 0
+    assert run_command(["datasets", "mini-updates", "--out", str(tmp_path / "updates.jsonl")], debug=False) == 0
     assert len((tmp_path / "updates.jsonl").read_text().splitlines()) == updates["updates"]
-    assert _code(["datasets", "mini-updates", "--out", str(tmp_path / "updates.csv")], debug=False) == 2
+    assert run_command(["datasets", "mini-updates", "--out", str(tmp_path / "updates.csv")], debug=False) == 2
     capsys.readouterr()
-    assert _code(["datasets", "mini", "--out", str(tmp_path / "mini.parquet")], debug=False) == 0
+    assert run_command(["datasets", "mini", "--out", str(tmp_path / "mini.parquet")], debug=False) == 0
     written = load_dataset(str(tmp_path / "mini.parquet"))
     assert written.fingerprint() == mini.fingerprint()
     manifest = json.loads((tmp_path / "mini.parquet.manifest.json").read_text())
@@ -155,12 +157,12 @@ def test_datasets_lists_and_writes(mini: Dataset, tmp_path: Path, capsys: pytest
 
 
 def test_audit_reports(small: Path, capsys: pytest.CaptureFixture[str]):
-    assert _code(["audit", str(small), "--tokenizer", "demo", "--json"], debug=False) == 0
+    assert run_command(["audit", str(small), "--tokenizer", "demo", "--json"], debug=False) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["statements"] == pl.read_csv(small).height
     assert found["bos"] == {"1": found["statements"]}
     assert found["unscorable"] == found["status_differs"] == 0
-    assert _code(["audit", str(small), "--tokenizer", "demo"], debug=False) == 0
+    assert run_command(["audit", str(small), "--tokenizer", "demo"], debug=False) == 0
     assert "longer than the context length" in capsys.readouterr().out
 
 
@@ -170,7 +172,7 @@ def test_score_keeps_input_order(tmp_path: Path, capsys: pytest.CaptureFixture[s
     lines.append(json.dumps({"prompt": "A", "answer": "B", "separator": " - "}))
     (tmp_path / "pairs.jsonl").write_text("\n".join(lines) + "\n")
     out = tmp_path / "scores.parquet"
-    assert _code(["score", "demo", "--input", str(tmp_path / "pairs.jsonl"), "--out", str(out)], debug=False) == 0
+    assert run_command(["score", "demo", "--input", str(tmp_path / "pairs.jsonl"), "--out", str(out)], debug=False) == 0
     table = pl.read_parquet(out)
     assert table.columns == ["row", "prompt", "answer", "logp", "n_tokens"]
     assert table["row"].to_list() == [0, 1, 2, 3]
@@ -193,7 +195,7 @@ def test_score_keeps_input_order(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_bad_pairs_name_their_row(line: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "p.jsonl").write_text('{"prompt": "a", "answer": "b"}\n' + line + "\n")
     argv = ["score", "demo", "--input", str(tmp_path / "p.jsonl"), "--out", str(tmp_path / "s.parquet")]
-    assert _code(argv, debug=False) == 2
+    assert run_command(argv, debug=False) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "s.parquet").exists()
 
@@ -227,10 +229,10 @@ def test_probe_writes_a_run_and_its_tables(run_folder: Path):
 
 
 def test_metrics_reads_runs_and_bare_tables(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert _code(["metrics", str(run_folder), "--out", str(tmp_path / "a"), "--json"], debug=False) == 0
+    assert run_command(["metrics", str(run_folder), "--out", str(tmp_path / "a"), "--json"], debug=False) == 0
     from_run = json.loads(capsys.readouterr().out)
     bare = str(run_folder / "scores.parquet")
-    assert _code(["metrics", bare, "--out", str(tmp_path / "b"), "--json"], debug=False) == 0
+    assert run_command(["metrics", bare, "--out", str(tmp_path / "b"), "--json"], debug=False) == 0
     from_table = json.loads(capsys.readouterr().out)
     assert [r["win_rate"] for r in from_run["summary"]] == [r["win_rate"] for r in from_table["summary"]]
     assert from_run["summary"][0]["near_ties"] is not None
@@ -241,26 +243,29 @@ def test_metrics_reads_runs_and_bare_tables(run_folder: Path, tmp_path: Path, ca
 @pytest.mark.full
 def test_several_models_make_several_runs(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     argv = ["probe", "demo", "demo-untrained", "--dataset", str(small), "--out", str(tmp_path / "runs"), "--json"]
-    assert _code(argv, debug=False) == 0
+    assert run_command(argv, debug=False) == 0
     shown = json.loads(capsys.readouterr().out)
     assert {row["model"] for row in shown["summary"]} == {"demo", "demo-untrained"}
     assert (tmp_path / "runs" / "demo" / "run.json").is_file()
-    assert _code(["metrics", str(tmp_path / "runs"), "--out", str(tmp_path / "t"), "--json"], debug=False) == 0
+    assert run_command(["metrics", str(tmp_path / "runs"), "--out", str(tmp_path / "t"), "--json"], debug=False) == 0
 
 
 @pytest.mark.full
 def test_chat_probe_and_switches(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     base = ["probe", "demo", "--dataset", str(small), "--format", "chat", "--json"]
-    assert _code([*base, "--out", str(tmp_path / "a")], debug=False) == 0
+    assert run_command([*base, "--out", str(tmp_path / "a")], debug=False) == 0
     assert json.loads(capsys.readouterr().out)["summary"][0]["format"] == "chat"
-    assert _code([*base, "--out", str(tmp_path / "b"), "--answer-in-user-turn", "--all-occurrences"], debug=False) == 0
+    assert (
+        run_command([*base, "--out", str(tmp_path / "b"), "--answer-in-user-turn", "--all-occurrences"], debug=False)
+        == 0
+    )
     a, b = (pl.read_parquet(tmp_path / name / "scores.parquet") for name in "ab")
     assert (b["n_tokens"] > a["n_tokens"]).all()
 
 
 def test_same_run_with_other_settings_is_refused(run_folder: Path, small: Path, capsys: pytest.CaptureFixture[str]):
     argv = ["probe", "demo", "--dataset", str(small), "--out", str(run_folder), "--format", "chat"]
-    assert _code(argv, debug=False) == 2
+    assert run_command(argv, debug=False) == 2
     assert "format: 'raw' -> 'chat'" in capsys.readouterr().err
 
 
@@ -276,8 +281,8 @@ def test_import_is_quick_and_loads_no_torch():
 
 def test_contexts_and_help_load_no_torch():
     code = (
-        "import sys; from anachron.cli.main import _code;"
-        "_code(['contexts', '--start', '2009', '--end', '2012'], False); _code(['--help'], False);"
+        "import sys; from anachron.cli.main import run_command;"
+        "run_command(['contexts', '--start', '2009', '--end', '2012'], False); run_command(['--help'], False);"
         "sys.exit(int(bool({'torch', 'transformers'} & set(sys.modules))))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 
 MODULES = "model.layers.1.mlp.down_proj,model.layers.2.mlp.down_proj"
 
@@ -24,7 +24,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*words: object) -> int:
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 def test_covariance_end_to_end(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.report import demo as demo_module
 
 
@@ -15,7 +15,7 @@ def test_demo_runs_to_its_end_and_again(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(demo_module, "DEMO_UPDATES", 2)
     monkeypatch.setattr(demo_module, "DEMO_METHODS", ("FT", "PROMPT"))
     out = tmp_path / "demo"
-    assert _code(["demo", "--out", str(out)], debug=True) == 0
+    assert run_command(["demo", "--out", str(out)], debug=True) == 0
     printed, said = capsys.readouterr()
     assert "probing a fixed sample of 12 of the" in said
     assert all(name in printed for name in ("demo, taught", "demo, not taught", "demo-untrained"))
@@ -28,7 +28,7 @@ def test_demo_runs_to_its_end_and_again(tmp_path: Path, monkeypatch: pytest.Monk
         ("check of demo: ", out / "check"),
     ):  # fmt: skip
         assert f"{line}{made}" in printed and made.exists()
-    assert _code(["demo", "--out", str(out), "--json"], debug=True) == 0
+    assert run_command(["demo", "--out", str(out), "--json"], debug=True) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["report"] == str(out / "sample" / "report.html")
     assert {row["model"] for row in found["summary"]} == {"demo, taught", "demo, not taught", "demo-untrained"}

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import ModelError
 from anachron.data.bundled.mini_updates import mini_updates
 from anachron.data.columns import to_published
@@ -56,7 +56,7 @@ def write(path: Path, content: Any) -> Path:
 
 
 def run(*words: object) -> int:
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 def content(folder: Path) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def test_a_killed_run_goes_on_with_the_same_command(
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = (
         "import sys, anachron.evaluate.stages as stages; stages.PART = 1\n"
-        "from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
+        "from anachron.cli.main import run_command; sys.exit(run_command(sys.argv[1:], True))"
     )
     kill_when(cut, "FT/part-00001.parquet", code, *command, "--out", str(cut))
     assert not (cut / "targets.parquet").exists()
@@ -346,7 +346,7 @@ def test_killed_lifelong_editing_goes_on_with_the_same_command(updates: Path, tm
     """Killed behind the first number of updates, while the sequence is made."""
     command = ["evaluate", "demo", "--updates", str(updates), "--methods", "ROME", *ROME, *LIFELONG]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
-    code = "import sys; from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
+    code = "import sys; from anachron.cli.main import run_command; sys.exit(run_command(sys.argv[1:], True))"
     kill_when(cut, "ROME/after-00001.json", code, *command, "--out", str(cut))
     assert not (cut / "targets.parquet").exists()
     first = (cut / "ROME" / "after-00001.json").stat().st_mtime_ns
@@ -388,7 +388,7 @@ def test_one_pass_over_the_text_serves_all_methods(
         asked.append(list(modules))
         return real(lm, modules, *rest, **more)
 
-    monkeypatch.setattr(editing, "collect", counted)
+    monkeypatch.setattr(editing, "collect_covariance", counted)
     text = tmp_path / "text.txt"
     text.write_text(
         "\n".join(f"In {n}, the {n * 37 % 1009} of place {n % 11} met {n * 7919 % 997}." for n in range(300))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.data.bundled.mini_updates import mini_updates
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
@@ -30,7 +30,7 @@ def change(model: Path) -> None:
 
 
 def run(*words: object) -> int:
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 def content(folder: Path) -> dict[str, bytes]:

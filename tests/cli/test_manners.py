@@ -8,7 +8,7 @@ import pytest
 
 import anachron
 from anachron.analysis.plots.words import counted
-from anachron.cli.main import _code, command_tree, with_commas
+from anachron.cli.main import command_tree, run_command, with_commas
 from anachron.data import loaders
 from anachron.data.bundled import listings
 from anachron.data.bundled.mini import mini_facts, mini_statements
@@ -17,7 +17,7 @@ from anachron.data.bundled.mini_updates import mini_updates
 
 
 def run(*words: object) -> int:
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 def commands(tree, before=()):
@@ -99,7 +99,7 @@ def test_listed_sizes_are_those_of_the_data():
 
 def test_listing_data_sets_reads_no_table():
     code = (
-        "import sys; from anachron.cli.main import _code; _code(['datasets'], False);"
+        "import sys; from anachron.cli.main import run_command; run_command(['datasets'], False);"
         "sys.exit(int(bool({'torch', 'transformers', 'polars', 'numpy'} & set(sys.modules))))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0

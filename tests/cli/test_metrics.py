@@ -9,7 +9,7 @@ import pytest
 
 from anachron.analysis.catalogue import ANALYSES
 from anachron.analysis.study import make_study
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError
 from studies import synthetic_scores
 
@@ -22,7 +22,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*words: object) -> int:
-    return _code([*map(str, words), "--resamples", "100"], False)
+    return run_command([*map(str, words), "--resamples", "100"], False)
 
 
 @pytest.mark.full

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from anachron.cli.main import _code, command_tree
+from anachron.cli.main import command_tree, run_command
 from anachron.cli.outputs import BUNDLED, FILE, Output, _Held, guarded
 from anachron.core.errors import ConfigError
 
@@ -79,7 +79,7 @@ def line(words: tuple[str, ...], parameter: str, out: Path, given: Path) -> list
 
 
 def run(*words: object) -> int:
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 def test_every_path_of_every_command_is_known_as_read_or_written():

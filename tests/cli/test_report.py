@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.io.files import file_fingerprint
 from studies import RUNS, synthetic_scores
 
@@ -22,7 +22,7 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report(scores: Path, out: Path, *more: str) -> int:
-    return _code(["report", str(scores), "--out", str(out), "--resamples", "100", *more], debug=False)
+    return run_command(["report", str(scores), "--out", str(out), "--resamples", "100", *more], debug=False)
 
 
 @pytest.mark.full

@@ -9,7 +9,7 @@ import pytest
 import torch
 from accelerate import cpu_offload, disk_offload
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import ModelError
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
@@ -38,9 +38,9 @@ def test_fingerprint_sees_a_few_elements():
 @pytest.mark.full
 def test_several_models_into_a_run_folder_are_refused(small: Path, tmp_path: Path, capsys):
     run = str(tmp_path / "run")
-    assert _code(["probe", "demo", "--dataset", str(small), "--out", run, "--label", "x[/b]"], False) == 0
+    assert run_command(["probe", "demo", "--dataset", str(small), "--out", run, "--label", "x[/b]"], False) == 0
     assert "x[/b]" in capsys.readouterr().out
-    assert _code(["probe", "demo", "demo-untrained", "--dataset", str(small), "--out", run], False) == 2
+    assert run_command(["probe", "demo", "demo-untrained", "--dataset", str(small), "--out", run], False) == 2
     assert "itself a run folder" in capsys.readouterr().err
 
 
@@ -50,7 +50,7 @@ def test_models_of_one_name_are_told_apart(small: Path, tmp_path: Path, capsys):
         shutil.copytree(demo_folder(), tmp_path / parent / "final")
     models = [str(tmp_path / parent / "final") for parent in "ab"]
     out = str(tmp_path / "runs")
-    assert _code(["probe", *models, "--dataset", str(small), "--out", out, "--json"], False) == 0
+    assert run_command(["probe", *models, "--dataset", str(small), "--out", out, "--json"], False) == 0
     assert {r["model"] for r in json.loads(capsys.readouterr().out)["summary"]} == {"a/final", "b/final"}
 
 
@@ -62,7 +62,7 @@ def test_a_missing_model_is_told_before_the_first_is_scored(
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "config.json").write_text("{")
     command = ["probe", "demo", str(tmp_path / missing), "--dataset", str(small), "--out", str(tmp_path / "runs")]
-    assert _code(command, False) == 2
+    assert run_command(command, False) == 2
     assert str(tmp_path / missing) in capsys.readouterr().err and not (tmp_path / "runs").exists()
 
 
@@ -78,9 +78,9 @@ def test_every_kind_of_model_that_is_there_is_found(tmp_path: Path):
 def test_a_refused_command_leaves_no_run_behind(small: Path, tmp_path: Path, capsys):
     (tmp_path / "long.txt").write_text("word " * 500)
     command = ["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")]
-    assert _code([*command, "--prefix", str(tmp_path / "long.txt")], False) == 2
+    assert run_command([*command, "--prefix", str(tmp_path / "long.txt")], False) == 2
     assert "shorten the prompt or the prefix" in capsys.readouterr().err
-    assert _code(command, False) == 0
+    assert run_command(command, False) == 0
 
 
 def test_a_prefix_file_does_not_pass_for_a_built_in(tmp_path: Path):
@@ -95,10 +95,10 @@ def test_score_looks_at_its_output_first(tmp_path: Path, capsys):
     pairs.write_text('{"prompt": "Who?", "answer": "Paris"}\n')
     before = pairs.read_bytes()
     for out, words in ((pairs, "is the input itself"), (tmp_path / "scores.xlsx", "unknown ending '.xlsx'")):
-        assert _code(["score", "no/model", "--input", str(pairs), "--out", str(out)], False) == 2
+        assert run_command(["score", "no/model", "--input", str(pairs), "--out", str(out)], False) == 2
         assert words in capsys.readouterr().err
     assert pairs.read_bytes() == before
-    assert _code(["score", "demo", "--input", str(pairs), "--out", str(tmp_path / "s.csv"), "--json"], False) == 0
+    assert run_command(["score", "demo", "--input", str(pairs), "--out", str(tmp_path / "s.csv"), "--json"], False) == 0
     assert json.loads(capsys.readouterr().out) == {
         "pairs": 1, "model": "demo", "dtype": "float32", "scores": str(tmp_path / "s.csv"),
     }  # fmt: skip
@@ -107,14 +107,14 @@ def test_score_looks_at_its_output_first(tmp_path: Path, capsys):
 def test_half_a_character_is_refused(tmp_path: Path, capsys):
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"prompt": "Who?", "answer": "Paris"}\n{"prompt": "Who \\ud83d?", "answer": "Paris"}\n')
-    assert _code(["score", "demo", "--input", str(pairs), "--out", str(tmp_path / "s.csv")], False) == 2
+    assert run_command(["score", "demo", "--input", str(pairs), "--out", str(tmp_path / "s.csv")], False) == 2
     assert "row 2: prompt 'Who \\ud83d?' holds half a character" in capsys.readouterr().err
 
 
 def test_a_chat_template_that_is_no_text(small: Path, tmp_path: Path, capsys):
     (tmp_path / "template.jinja").write_bytes(b"\xff\xfe{{")
     command = ["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run"), "--format", "chat"]
-    assert _code([*command, "--chat-template", str(tmp_path / "template.jinja")], False) == 2
+    assert run_command([*command, "--chat-template", str(tmp_path / "template.jinja")], False) == 2
     assert "cannot be read as UTF-8" in capsys.readouterr().err
 
 
@@ -143,7 +143,7 @@ def test_offloaded_weights_are_fingerprinted_in_full(tmp_path: Path):
 
 @pytest.mark.full
 def test_manifest_of_tables_fingerprints_the_scores(small: Path, tmp_path: Path):
-    assert _code(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
+    assert run_command(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
     scores = tmp_path / "run" / "scores.parquet"
     manifest = json.loads((tmp_path / "run" / "metrics" / "manifest.json").read_text())
     assert manifest["inputs"] == {str(scores): file_fingerprint(scores)}
@@ -154,18 +154,18 @@ def test_an_older_run_beside_is_left_out(small: Path, tmp_path: Path, capsys):
     (tmp_path / "runs" / "old").mkdir(parents=True)
     (tmp_path / "runs" / "old" / "run.json").write_text(json.dumps({"settings": {"label": "old"}}))
     out = str(tmp_path / "runs")
-    assert _code(["probe", "demo", "demo-untrained", "--dataset", str(small), "--out", out, "--json"], False) == 0
+    assert run_command(["probe", "demo", "demo-untrained", "--dataset", str(small), "--out", out, "--json"], False) == 0
     assert {r["model"] for r in json.loads(capsys.readouterr().out)["summary"]} == {"demo", "demo-untrained"}
 
 
 @pytest.mark.full
 def test_tables_of_one_model_are_not_merged(small: Path, tmp_path: Path, capsys):
-    assert _code(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
+    assert run_command(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
     scores = pl.read_parquet(tmp_path / "run" / "scores.parquet")
     for name, part in (("a", scores.head(60)), ("b", scores.tail(60))):
         part.write_parquet(tmp_path / f"{name}.parquet")
     tables = [str(tmp_path / f"{name}.parquet") for name in "ab"]
-    assert _code(["metrics", *tables, "--out", str(tmp_path / "t")], False) == 2
+    assert run_command(["metrics", *tables, "--out", str(tmp_path / "t")], False) == 2
     assert "two sources" in capsys.readouterr().err
 
 
@@ -183,7 +183,7 @@ def test_a_wrong_command_is_refused_before_anything_is_loaded(wrong, said, tmp_p
 
     monkeypatch.setattr("anachron.data.loaders.load_dataset", unwanted)
     monkeypatch.setattr("anachron.lm.loading.load_model", unwanted)
-    assert _code(["probe", "demo", "--dataset", "mini", "--out", str(tmp_path / "run"), *wrong], False) in (1, 2)
+    assert run_command(["probe", "demo", "--dataset", "mini", "--out", str(tmp_path / "run"), *wrong], False) in (1, 2)
     assert said in capsys.readouterr().err
 
 

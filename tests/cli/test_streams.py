@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from anachron.cli.entry import run
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.cli.output import SafeConsole, print_json, say, visible
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
@@ -56,7 +56,7 @@ def test_an_error_that_ctrl_c_caused_is_not_shown_for_it(monkeypatch: pytest.Mon
         finally:
             raise RuntimeError("a library that was half imported")
 
-    monkeypatch.setattr("anachron.cli.main.command_tree", lambda: interrupted)
+    monkeypatch.setattr("anachron.cli.main.command_tree", lambda installed: interrupted)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(SystemExit, match="130"):
@@ -154,8 +154,8 @@ def test_no_label_reaches_a_terminal_as_a_command(capsys: pytest.CaptureFixture[
     assert shown.count(visible(HOSTILE)) == 5 and "12:100:30" in shown  # of a Text rich itself drops \\r and the like
     assert shown.count("a\\x1b[31mb\\x1b]8;;http://x") == 7
     say(HOSTILE)
-    assert _code(["metrics", f"no{HOSTILE[:-1]}", "--out", "x"], debug=False) == 2  # the error names the folder
-    assert _code(["metrics", "--no-such\x1b[31m"], debug=False) == 2
+    assert run_command(["metrics", f"no{HOSTILE[:-1]}", "--out", "x"], debug=False) == 2  # the error names the folder
+    assert run_command(["metrics", "--no-such\x1b[31m"], debug=False) == 2
     print_json({"label": HOSTILE})
     out, err = capsys.readouterr()
     assert err.count("\\x1b[31m") == 3
@@ -174,7 +174,7 @@ def test_the_package_is_a_program() -> None:
 
 
 def test_the_version_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]):
-    assert _code(["--version"], debug=False) == 0
+    assert run_command(["--version"], debug=False) == 0
     assert capsys.readouterr() == (f"{metadata.version('anachron')}\n", "")
 
 

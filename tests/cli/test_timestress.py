@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from llm_server import good_answer, serving
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
@@ -41,7 +41,7 @@ def sources(tmp_path: Path) -> list[Path]:
 
 
 def run(*words: object) -> int:
-    return _code(list(map(str, words)), debug=False)
+    return run_command(list(map(str, words)), debug=False)
 
 
 @pytest.mark.full

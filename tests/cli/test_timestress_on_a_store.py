@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.io.stores import StorePath
 from store_server import Server, serving
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
@@ -96,11 +96,11 @@ def content(folder: Path | StorePath) -> dict[str, bytes]:
 @pytest.mark.full
 @pytest.mark.parametrize("views", ["there", pytest.param("here", marks=pytest.mark.slow)])
 def test_the_same_bytes_with_faults(views, store, served, sources, tmp_path, capsys):
-    assert _code(words(sources, tmp_path / "here"), debug=False) == 0
+    assert run_command(words(sources, tmp_path / "here"), debug=False) == 0
     served.faults.each, served.faults.kinds = 31, ("503", "cut", "drop", "slow")
     on_store = words(store / "sources", store / "out")
     given = [f"{sources}/{Path(word).name}" if views == "here" and "pageviews" in word else word for word in on_store]
-    assert _code(given, debug=False) == 0
+    assert run_command(given, debug=False) == 0
     served.faults.each = 0
     assert len(content(tmp_path / "here")) > 10 and content(store / "out") == content(tmp_path / "here")
     assert all(served.faults.done[kind] for kind in ("503", "cut", "drop"))
@@ -108,14 +108,14 @@ def test_the_same_bytes_with_faults(views, store, served, sources, tmp_path, cap
     assert f"copy {store}/out/timestress.parquet here to probe it" in told and "s3:/bucket" not in told
     before = (store / "out/snapshot/pageviews/pageviews-202010-user.bz2.parquet").stat().st_mtime_ns
     clock.sleep(1.1)  # the server's times are whole seconds
-    assert _code(given, debug=False) == 0
+    assert run_command(given, debug=False) == 0
     assert content(store / "out") == content(tmp_path / "here")  # and no page views were read again
     assert (store / "out/snapshot/pageviews/pageviews-202010-user.bz2.parquet").stat().st_mtime_ns == before
 
 
 @pytest.mark.slow
 def test_killed_at_every_step_and_repeated(store, served, sources, tmp_path):
-    assert _code(words(sources, tmp_path / "here"), debug=False) == 0
+    assert run_command(words(sources, tmp_path / "here"), debug=False) == 0
     (tmp_path / "work").mkdir()
     environment = os.environ | {"TMPDIR": str(tmp_path / "work"), "OMP_NUM_THREADS": "1"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from llm_server import Reply, chat, error, prompt_of, serving
 from wikidata.updates.world import NEW_DATE, OLD_DATE, write_world
 
@@ -51,7 +51,7 @@ def world(tmp_path_factory) -> tuple[Path, Path]:
 
 
 def run(*words: object) -> int:
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 def write_groups(path: Path, groups=GROUPS) -> Path:

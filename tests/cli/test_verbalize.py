@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.lm.tokenizers import demo_folder
 from llm_server import Reply, chat, error, good_answer, good_questions, parts_of, serving
 
@@ -46,7 +46,7 @@ def facts(tmp_path: Path) -> Path:
 
 
 def run(*words: object) -> int:
-    return _code(["verbalize", *map(str, words)], debug=False)
+    return run_command(["verbalize", *map(str, words)], debug=False)
 
 
 def by_model(url: str, *words: object) -> list[object]:

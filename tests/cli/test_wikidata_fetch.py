@@ -6,7 +6,7 @@ import json
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from wikidata.flaky import Answer, Cut, Flaky
 from wikidata.views import write, write_snapshot
 
@@ -35,7 +35,7 @@ def arguments(server, out, *more, date="2021-01-06"):
 
 
 def run(words):
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 def test_a_dry_run_shows_what_would_come_and_fetches_nothing(server, tmp_path, capsys):

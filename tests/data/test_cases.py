@@ -16,7 +16,7 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.dataset import Dataset
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.data.updates.cases import (
     BEYOND_LIMIT,
     DRAWN,
@@ -30,7 +30,7 @@ from anachron.io.files import write_json
 from anachron.io.tables import write_table
 from anachron.report.export.counterfact import edit_cases, export_counterfact
 from anachron.wikidata.reading.snapshot import open_snapshot
-from anachron.wikidata.updates.build import Settings, build_updates
+from anachron.wikidata.updates.build import UpdateSettings, build_updates
 from anachron.wikidata.updates.table import UPDATES_SCHEMA
 from wikidata.updates.world import write_world
 
@@ -527,7 +527,7 @@ def test_any_labels_and_numbers_come_back_from_any_file(tmp_path, records):
 def test_what_we_build_is_read(tmp_path):
     world = write_world(tmp_path / "world", buckets=3)
     for ending in ("parquet", "jsonl"):
-        build_updates(*map(open_snapshot, world), tmp_path / f"updates.{ending}", Settings())
+        build_updates(*map(open_snapshot, world), tmp_path / f"updates.{ending}", UpdateSettings())
     table = pl.read_parquet(tmp_path / "updates.parquet")
     assert dict(table.schema) == UPDATES_SCHEMA
     found = load_cases(str(tmp_path / "updates.parquet"), scenario=None)
@@ -558,11 +558,13 @@ def test_what_we_build_is_read(tmp_path):
 
 def test_what_we_export_is_read(tmp_path):
     def fact(subject, object, start, end):
-        return AskedFact(Fact(subject, "leader", object, Period(start, end), None, "P6", None), f"who led {subject}?")
+        return FactWithQuestion(
+            Fact(subject, "leader", object, Period(start, end), None, "P6", None), f"who led {subject}?"
+        )
 
     facts = [fact("S", "Old", "2001-02-03", "2005-06-07"), fact("S", "New", "2005-06-07", "2010"),
              fact("T", "Old", "1990", "1995")]  # fmt: skip
-    table = build_statements(facts)
+    table = make_statements(facts)
     export_counterfact(Dataset("facts", table, "released"), tmp_path / "cases.json")
     found = load_cases(str(tmp_path / "cases.json"))
     assert (found.format, len(found.cases)) == ("counterfact", len(edit_cases(table)[0]))

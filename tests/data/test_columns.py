@@ -24,7 +24,7 @@ from anachron.data.columns import (
 )
 from anachron.data.dataset import Dataset
 from anachron.data.loaders import load_dataset
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.tables import write_table
 
 FACTS = [
@@ -34,7 +34,9 @@ FACTS = [
     Fact("Peru", "currency", "inti", Period("1985-02", "1991"), relation_id="P38"),
     Fact("Rome", "consul", 'Zoë, "the Elder"', Period("-0044-03", "-0031-09-02")),
 ]
-TABLE = build_statements([AskedFact(FACTS[0], "who led it?", 44), *(AskedFact(f, "what was it?") for f in FACTS[1:])])
+TABLE = make_statements(
+    [FactWithQuestion(FACTS[0], "who led it?", 44), *(FactWithQuestion(f, "what was it?") for f in FACTS[1:])]
+)
 OPTIONAL = [name for name in PUBLISHED if name not in REQUIRED]
 
 
@@ -71,7 +73,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
 @pytest.mark.parametrize("boundaries", ["released", "paper"])
 def test_round_trip_through_a_file(tmp_path: Path, ending: str, boundaries: Any) -> None:
-    table = build_statements([AskedFact(f, "what was it?", 2) for f in FACTS], boundaries=boundaries)
+    table = make_statements([FactWithQuestion(f, "what was it?", 2) for f in FACTS], boundaries=boundaries)
     path = tmp_path / f"statements.{ending}"
     published = to_published(table, boundaries)
     assert tuple(published.columns) == PUBLISHED
@@ -108,7 +110,7 @@ def test_published_status_names() -> None:
 
 @pytest.mark.parametrize("boundaries", ["released", "paper"])
 def test_missing_alpha_and_granularity_are_recomputed(boundaries: Any) -> None:
-    table = build_statements([AskedFact(f, "what was it?") for f in FACTS], boundaries=boundaries)
+    table = make_statements([FactWithQuestion(f, "what was it?") for f in FACTS], boundaries=boundaries)
     raw = to_published(table, boundaries).drop("Alpha", "Granularity")
     assert from_published(raw)[0].equals(table)
 
@@ -455,8 +457,10 @@ def test_without_the_hub_library_the_extra_is_named(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
 def test_what_is_known_of_subject_and_object_comes_back(tmp_path: Path, ending: str):
     later = (Period("2018", "2019-05"),)
-    known = AskedFact(FACTS[0], "who led it?", 44, 3e5, 4e5, "1776", "1961-08-04", (), later, None, "1999", "2030-02")
-    table = build_statements([known, AskedFact(FACTS[1], "what was it?", object_from="-0044-03")])
+    known = FactWithQuestion(
+        FACTS[0], "who led it?", 44, 3e5, 4e5, "1776", "1961-08-04", (), later, None, "1999", "2030-02"
+    )
+    table = make_statements([known, FactWithQuestion(FACTS[1], "what was it?", object_from="-0044-03")])
     assert dict(table.schema) == STATEMENT_SCHEMA | MORE_SCHEMA
     published = to_published(table, "released")
     assert tuple(published.columns) == (*PUBLISHED, *MORE)
@@ -465,7 +469,7 @@ def test_what_is_known_of_subject_and_object_comes_back(tmp_path: Path, ending: 
 
 
 def test_columns_that_nobody_knows_anything_in_are_left_out():
-    table = build_statements([AskedFact(FACTS[0], "who led it?", subject_from="1776")])
+    table = make_statements([FactWithQuestion(FACTS[0], "who led it?", subject_from="1776")])
     assert list(to_published(table, "released").columns) == [*PUBLISHED, "SubjectFrom"]
     empty = [{**r, "SubjectFrom": "1776", "ObjectFrom": "", "SubjectPop": None} for r in ROWS]
     assert set(read(empty).columns) == {*STATEMENT_SCHEMA, "subject_from"}

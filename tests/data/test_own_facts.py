@@ -8,17 +8,17 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.contexts import Sampling
 from anachron.core.dates import Date
 from anachron.core.errors import ConfigError, DataError
-from anachron.data.build_statements import build_dataset
+from anachron.data.build_statements import build_statements
 from anachron.data.bundled.mini import mini_statements
 from anachron.data.loaders import load_dataset
 from anachron.data.own.files import Rows, read_rows
 from anachron.data.own.statements import own_facts
 from anachron.data.question_files import verbalise
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.files import read_json
 from anachron.io.run_folder import RunFolder
 from anachron.probe.check.questions import read_facts
@@ -43,7 +43,7 @@ OTHERS = {"Berlin": 1, "Bonn": 1, "the llama": 1, "Cleveland": 1}
 
 
 def run(*words: object) -> int:
-    return _code([str(word) for word in words], debug=False)
+    return run_command([str(word) for word in words], debug=False)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_dates_in_a_period_that_is_not_asked_about_are_not_incorrect(tmp_path: P
 
 
 def test_statements_written_are_the_data_set(facts: Path, tmp_path: Path):
-    built = build_dataset(facts, tmp_path / "set.csv", as_of="2024-06-30")
+    built = build_statements(facts, tmp_path / "set.csv", as_of="2024-06-30")
     direct = load_dataset(str(facts), as_of="2024-06-30")
     assert built.table.equals(direct.table) and built.until == 2023
     again = load_dataset(str(tmp_path / "set.csv"))
@@ -244,9 +244,9 @@ def test_a_limit_makes_statements_of_no_more_facts_than_it_takes(facts: Path, mo
     whole = load_dataset(str(facts), as_of="2024-06-30")
     made: list[int] = []
 
-    def counted(asked: list[AskedFact], **options: Any) -> pl.DataFrame:
+    def counted(asked: list[FactWithQuestion], **options: Any) -> pl.DataFrame:
         made.append(len(asked))
-        return build_statements(asked, **options)
+        return make_statements(asked, **options)
 
     monkeypatch.setattr("anachron.data.own.statements.build_statements", counted)
     for limit in range(1, whole.facts + 2):
@@ -276,7 +276,7 @@ def test_a_file_of_facts_is_read_once(facts: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("anachron.data.own.files.read_rows", counted)
     read_facts(facts, as_of="2024-06-30", limit=2)
     assert read == [facts]
-    build_dataset(facts, tmp_path / "out.parquet", as_of="2024-06-30")
+    build_statements(facts, tmp_path / "out.parquet", as_of="2024-06-30")
     assert read == [facts, facts]
 
 
@@ -314,5 +314,8 @@ def test_a_day_to_come_is_no_as_of_and_an_older_run_keeps_its_own(tmp_path: Path
     assert str(kept) == "2999-01-01" and load_dataset(str(path), as_of=kept).as_of == "2999-01-01"
     assert read_facts(path, as_of=kept).data.as_of == "2999-01-01"
     for words in (["check", "demo", "--facts"], ["probe", "demo", "--dataset"], ["build", "statements"]):
-        assert _code([*words, str(path), "--out", str(tmp_path / "o.csv"), "--as-of", "2999-01-01"], debug=False) == 2
+        assert (
+            run_command([*words, str(path), "--out", str(tmp_path / "o.csv"), "--as-of", "2999-01-01"], debug=False)
+            == 2
+        )
         assert "it ends after today" in capsys.readouterr().err

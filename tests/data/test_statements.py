@@ -18,7 +18,7 @@ from anachron.core.periods import Period
 from anachron.data.bundled.mini import mini_facts
 from anachron.data.columns import PUBLISHED, STATEMENT_SCHEMA, to_published
 from anachron.data.dataset import Dataset
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 
 OBAMA = Fact("United States", "head of state", "Barack Obama", Period("2009-01-20", "2017-01-20"), relation_id="P35")
 COARSE = Fact("Peru", "currency", "inti", Period("1985-02", "1991"), "Q419", "P38", "Q1", 12.5)
@@ -82,7 +82,7 @@ def naive_opening(time: str | None) -> str:
 @pytest.mark.parametrize("boundaries", ["released", "paper"])
 @pytest.mark.parametrize("fact", [OBAMA, COARSE], ids=["days", "coarse"])
 def test_a_fact_against_its_naive_rebuild(fact: Fact, boundaries: str) -> None:
-    table = build_statements([AskedFact(fact, QUESTION, 4)], boundaries=boundaries, seed=5)  # type: ignore[arg-type]
+    table = make_statements([FactWithQuestion(fact, QUESTION, 4)], boundaries=boundaries, seed=5)  # type: ignore[arg-type]
     years = naive_years(fact, boundaries)
     year_status = {year: naive_status(fact, boundaries, f"{year:04d}") for year in years}
     *_, start, end = bounds(fact, boundaries)
@@ -114,7 +114,7 @@ def test_a_fact_against_its_naive_rebuild(fact: Fact, boundaries: str) -> None:
 
 
 def test_columns_carry_the_fact() -> None:
-    table = build_statements([AskedFact(COARSE, QUESTION, 4)])
+    table = make_statements([FactWithQuestion(COARSE, QUESTION, 4)])
     assert dict(table.schema) == STATEMENT_SCHEMA
     expected = {
         "fact_id": COARSE.id, "subject_id": "Q419", "subject_label": "Peru", "relation_id": "P38",
@@ -126,7 +126,7 @@ def test_columns_carry_the_fact() -> None:
 
 
 def test_the_style_is_an_option() -> None:
-    table = build_statements([AskedFact(OBAMA, QUESTION)], style="classic")
+    table = make_statements([FactWithQuestion(OBAMA, QUESTION)], style="classic")
     days = table.filter((pl.col("granularity") == "day") & pl.col("time").is_not_null())
     first = days.row(0, named=True)
     day, _ = days_of(first["time"])
@@ -134,34 +134,34 @@ def test_the_style_is_an_option() -> None:
 
 
 def test_a_question_word_goes_on_in_lower_case_behind_a_date() -> None:
-    table = build_statements([AskedFact(OBAMA, "Who was president?")])
+    table = make_statements([FactWithQuestion(OBAMA, "Who was president?")])
     opened = table.filter(pl.col("time").is_not_null())["prompt"]
     assert opened.str.ends_with(", who was president?").all() and len(opened)
     assert set(table.filter(pl.col("time").is_null())["prompt"]) == {"Who was president?"}
 
 
 def test_the_seed_changes_the_finer_dates_alone() -> None:
-    tables = [build_statements([AskedFact(OBAMA, QUESTION)], seed=seed) for seed in (0, 0, 1)]
+    tables = [make_statements([FactWithQuestion(OBAMA, QUESTION)], seed=seed) for seed in (0, 0, 1)]
     years = [table.filter(pl.col("granularity") == "year") for table in tables]
     assert tables[0].equals(tables[1]) and not tables[0].equals(tables[2])
     assert years[0].equals(years[2])
 
 
 def test_facts_share_no_random_stream() -> None:
-    alone = build_statements([AskedFact(OBAMA, QUESTION)])
-    both = build_statements([AskedFact(COARSE, QUESTION), AskedFact(OBAMA, QUESTION)])
+    alone = make_statements([FactWithQuestion(OBAMA, QUESTION)])
+    both = make_statements([FactWithQuestion(COARSE, QUESTION), FactWithQuestion(OBAMA, QUESTION)])
     assert both["fact_id"].unique(maintain_order=True).to_list() == [COARSE.id, OBAMA.id]
     assert both.filter(pl.col("fact_id") == OBAMA.id).equals(alone)
 
 
 def test_no_facts_make_an_empty_table() -> None:
-    table = build_statements([])
+    table = make_statements([])
     assert table.height == 0 and dict(table.schema) == STATEMENT_SCHEMA
 
 
 def test_an_open_period_is_refused() -> None:
     with pytest.raises(DataError, match="open"):
-        build_statements([AskedFact(Fact("s", "r", "o", Period("2000", None)), QUESTION)])
+        make_statements([FactWithQuestion(Fact("s", "r", "o", Period("2000", None)), QUESTION)])
 
 
 def test_the_bundled_statements_keep_the_bounds_of_the_sampler(mini: Dataset) -> None:

@@ -9,12 +9,12 @@ import torch
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.edit.base import Edit
-from anachron.edit.covariance.collect import collect
+from anachron.edit.covariance.collect import collect_covariance
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit
 from anachron.edit.method import Resources
 from anachron.edit.methods.alphaedit import AlphaEditSettings, NullSpace, null_space_use
-from anachron.edit.plan import plan
+from anachron.edit.plan import plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.lm.loading import load_model
 from anachron.lm.sites import find_sites
@@ -108,7 +108,9 @@ def test_a_null_space_that_is_not_empty_is_warned_of():
 def test_a_plan_says_it_and_edits_record_it():
     lm = make_edit_lm("llama")
     changes = {"layers": [1, 2], "threshold": None, "relative_threshold": 0.05, "contexts": [], "steps": 2}
-    (planned,) = plan(lm, ["AlphaEdit"], changes={"AlphaEdit": changes}, collect=lambda m: covariances(lm, tuple(m)))
+    (planned,) = plan_edits(
+        lm, ["AlphaEdit"], changes={"AlphaEdit": changes}, collect=lambda m: covariances(lm, tuple(m))
+    )
     modules = tuple(find_sites(lm.model).mlp_out(layer) for layer in (1, 2))
     known = {module: NullSpace.of(c, planned.settings) for module, c in covariances(lm, modules).items()}
     assert "; null space: " in planned.source and planned.warnings
@@ -116,7 +118,7 @@ def test_a_plan_says_it_and_edits_record_it():
     assert edit.about["null_space"] == {module: null_space.described() for module, null_space in known.items()}
     assert edit.about["method"] == "AlphaEdit"
     with pytest.raises(ConfigError, match="AlphaEdit needs the covariance"):
-        plan(lm, ["AlphaEdit"], identity_covariance=True)
+        plan_edits(lm, ["AlphaEdit"], identity_covariance=True)
 
 
 def changes_of(edit: Edit) -> torch.Tensor:
@@ -141,10 +143,10 @@ def test_the_demo_models_preset_keeps_to_empty_directions():
     lm, found = load_model("demo"), {}
 
     def collected(modules: Any) -> dict[str, SecondMoment]:
-        found.update(collect(lm, modules, "mini"))
+        found.update(collect_covariance(lm, modules, "mini"))
         return found
 
-    (planned,) = plan(lm, ["AlphaEdit"], collect=collected)
+    (planned,) = plan_edits(lm, ["AlphaEdit"], collect=collected)
     assert "; null space: " in planned.source and not planned.warnings
     spectra = [np.linalg.eigvalsh(moment.matrix.double().numpy()) for moment in found.values()]
     shares = [np.cumsum(values) / values.sum() for values in spectra]
@@ -152,6 +154,6 @@ def test_the_demo_models_preset_keeps_to_empty_directions():
     most = max(values[values < threshold].sum() / values.sum() for values in spectra)
     assert most > 0.2
     changes = {"AlphaEdit": {"threshold": threshold, "relative_threshold": None}}
-    (planned,) = plan(lm, ["AlphaEdit"], changes=changes, collect=collected)
+    (planned,) = plan_edits(lm, ["AlphaEdit"], changes=changes, collect=collected)
     (warning,) = planned.warnings
     assert f"holds up to {100 * most:.2g} % of the covariance's trace" in warning

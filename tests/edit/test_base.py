@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers.pytorch_utils import Conv1D
 
 from anachron.core.errors import ConfigError, ModelError
-from anachron.edit.base import Delta, Dense, Edit, LowRank, edited, fingerprint
+from anachron.edit.base import Delta, Dense, Edit, LowRank, edited, model_fingerprint
 from anachron.edit.make import make_edit
 from anachron.edit.requests import EditRequest
 from anachron.lm.formats import Format
@@ -213,7 +213,7 @@ def test_nested_blocks_come_off_one_by_one_and_equal_the_sum():
     with edited(lm, one):
         outer = lm.log_probs(PAIRS)
         with edited(lm, two):
-            assert (lm.prefix, fingerprint(lm)) == ("One. Two. ", original) and lm.fingerprint() != original
+            assert (lm.prefix, model_fingerprint(lm)) == ("One. Two. ", original) and lm.fingerprint() != original
             inner = lm.log_probs(PAIRS)
         assert lm.prefix == "One. " and (lm.log_probs(PAIRS) == outer).all()
     assert lm.prefix == "" and lm.edit_of is None and lm.fingerprint() == original

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import AnachronError, DataError, ModelError
 from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.storage import FORMAT, load_edit, save_edit
@@ -235,7 +235,7 @@ def test_a_broken_edit_given_to_a_command(good: bytes, tmp_path: Path, capsys: p
         path = tmp_path / f"{kind}.safetensors"
         BYTES[kind](path, good)
         pairs, out = str(tmp_path / "pairs.jsonl"), tmp_path / "scores.parquet"
-        assert _code(["score", "demo", "--input", pairs, "--out", str(out), "--edit", str(path)], False) == 2
+        assert run_command(["score", "demo", "--input", pairs, "--out", str(out), "--edit", str(path)], False) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert str(path) in line and "delete" not in line and not out.exists()
 

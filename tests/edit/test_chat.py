@@ -14,9 +14,9 @@ from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.mend_settings import MendSettings
-from anachron.edit.methods import METHODS
+from anachron.edit.methods import methods
 from anachron.edit.methods.mend import untrained_network
-from anachron.edit.plan import plan
+from anachron.edit.plan import plan_edits
 from anachron.edit.requests import EditRequest, mark, mark_targets
 from anachron.edit.storage import load_edit, save_edit
 from anachron.evaluate.measure import Measures
@@ -172,7 +172,7 @@ def p_in_chat(lm: LanguageModel, user: str, answer: str) -> float:
 def test_an_edit_in_a_chat_holds_in_the_chat(method: str, tmp_path: Path):
     lm = chat_lm()
     request = EditRequest("The president of {} is", "France", "Angela Merkel")
-    (planned,) = plan(lm, [method], changes={method: SETTINGS[method]}, identity_covariance=True)
+    (planned,) = plan_edits(lm, [method], changes={method: SETTINGS[method]}, identity_covariance=True)
     edit = make_edit(lm, method, [request], planned.settings, planned.resources)
     save_edit(edit, tmp_path / "edit.safetensors")
     again = load_edit(tmp_path / "edit.safetensors")
@@ -199,16 +199,16 @@ def test_an_edit_in_a_chat_holds_in_the_chat(method: str, tmp_path: Path):
 
 
 # without AlphaEdit, which needs a covariance and reads its texts as MEMIT does
-READING = [name for name, one in METHODS.items() if not one.needs_network and name != "AlphaEdit"]
+READING = [name for name, one in methods().items() if not one.needs_network and name != "AlphaEdit"]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", READING)
 def test_every_method_reads_its_targets_in_the_chat(method: str, monkeypatch: pytest.MonkeyPatch):
     lm = chat_lm()
-    fields = {field.name for field in dataclasses.fields(METHODS[method].settings)}
+    fields = {field.name for field in dataclasses.fields(methods()[method].settings)}
     quick = {name: value for name, value in {"steps": 2, "contexts": []}.items() if name in fields}
-    (planned,) = plan(lm, [method], changes={method: quick}, identity_covariance=True)
+    (planned,) = plan_edits(lm, [method], changes={method: quick}, identity_covariance=True)
     request, read = EditRequest("The president of {} is", "France", "Angela Merkel"), []
     tokenise = type(lm.tokenizer).__call__
 
@@ -244,7 +244,7 @@ def test_a_run_in_a_chat_asks_in_the_chat_and_stays_on_its_day(cases: CaseSet, t
     lm = chat_lm(DATED)
     assert lm.style.template_date == "2024-05-06"
     settings = EvaluateSettings(measures=Measures(fluency_tokens=0))
-    result = run_evaluation(lm, cases, plan(lm, ["PROMPT"]), tmp_path / "run", settings)
+    result = run_evaluation(lm, cases, plan_edits(lm, ["PROMPT"]), tmp_path / "run", settings)
     rows = pl.concat([result.tables["targets"].select(p="new_before"), result.tables["neighbours"].select(p="before")])
     asked = [("The president of France is", "Angela Merkel"), ("In 1998, who led France? It was", "Angela Merkel"),
              ("The capital of France is", "Paris")]  # fmt: skip
@@ -256,10 +256,10 @@ def test_a_run_in_a_chat_asks_in_the_chat_and_stays_on_its_day(cases: CaseSet, t
 
     lm.tokenizer.chat_template = DATED
     lm.style = update_style(lm.tokenizer, "chat", "2024-05-07")  # the next day, the run goes on
-    again = run_evaluation(lm, cases, plan(lm, ["PROMPT", "FT"]), tmp_path / "run", settings)
+    again = run_evaluation(lm, cases, plan_edits(lm, ["PROMPT", "FT"]), tmp_path / "run", settings)
     assert again.record["template_date"] == "2024-05-06"
     assert again.tables["targets"]["new_before"].n_unique() == 2  # both methods' clean model saw the same day
     assert lm.style.template_date == "2024-05-07"
     lm.style = update_style(lm.tokenizer, "raw")
     with pytest.raises(ConfigError, match="format: 'chat' -> 'raw'"):
-        run_evaluation(lm, cases, plan(lm, ["PROMPT"]), tmp_path / "run", settings)
+        run_evaluation(lm, cases, plan_edits(lm, ["PROMPT"]), tmp_path / "run", settings)

@@ -18,7 +18,7 @@ import transformers
 from anachron.core.errors import BackendError, ConfigError, DataError, ModelError
 from anachron.edit import corpus as corpora
 from anachron.edit.covariance import collect as covariance
-from anachron.edit.covariance.collect import SecondMoment, cache_folder, collect
+from anachron.edit.covariance.collect import SecondMoment, cache_folder, collect_covariance
 from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from tiny import FAMILIES, VOCABULARY, make_lm, make_tokenizer
@@ -104,7 +104,7 @@ def test_equals_a_plain_loop_over_tokens(family: str, text: Path):
     lm = tiny(family)
     before = lm.fingerprint()
     # 500 is no multiple of 24: the last window is shorter, and nothing is padded for it
-    found = collect(lm, MODULES[family], text, tokens=500, window=24, batch_tokens=100)
+    found = collect_covariance(lm, MODULES[family], text, tokens=500, window=24, batch_tokens=100)
     assert list(found) == list(MODULES[family])
     for module, moment in found.items():
         expected = naive(lm, module, text.read_text("utf-8"), 24, 500)
@@ -117,15 +117,15 @@ def test_equals_a_plain_loop_over_tokens(family: str, text: Path):
 
 
 def test_the_same_in_float32_to_its_precision(lm: LanguageModel, text: Path):
-    exact = collect(lm, [LAST], text, tokens=500, window=32)[LAST]
-    single = collect(lm, [LAST], text, tokens=500, window=32, precision="float32")[LAST]
+    exact = collect_covariance(lm, [LAST], text, tokens=500, window=32)[LAST]
+    single = collect_covariance(lm, [LAST], text, tokens=500, window=32, precision="float32")[LAST]
     assert single.matrix.dtype == torch.float32
     torch.testing.assert_close(single.matrix.double(), exact.matrix, rtol=1e-5, atol=1e-6)
 
 
 def test_batches_and_companions_change_nothing(lm: LanguageModel, text: Path):
-    one = collect(lm, [LAST], text, tokens=600, window=32, batch_tokens=1)[LAST].matrix
-    many = collect(lm, MODULES["llama"], text, tokens=600, window=32, batch_tokens=4096)[LAST].matrix
+    one = collect_covariance(lm, [LAST], text, tokens=600, window=32, batch_tokens=1)[LAST].matrix
+    many = collect_covariance(lm, MODULES["llama"], text, tokens=600, window=32, batch_tokens=4096)[LAST].matrix
     torch.testing.assert_close(one, many, rtol=1e-6, atol=1e-6 * float(one.abs().max()))
 
 
@@ -133,16 +133,16 @@ def test_the_window_changes_nothing_where_the_text_is_shorter(lm: LanguageModel,
     short = write(tmp_path / "short.txt", words(20))
     heard: list[str] = []
     callbacks = Callbacks(warn=heard.append)
-    a, b = (collect(lm, [LAST], short, tokens=500, window=w, callbacks=callbacks)[LAST] for w in (200, 400))
+    a, b = (collect_covariance(lm, [LAST], short, tokens=500, window=w, callbacks=callbacks)[LAST] for w in (200, 400))
     torch.testing.assert_close(a.matrix, b.matrix, rtol=1e-6, atol=1e-6)
     assert a.tokens == b.tokens == len(lm.tokenizer(short.read_text("utf-8"))["input_ids"])
     assert f"only {a.tokens} of the 500 tokens" in heard[0]
 
 
 def test_pieces_of_a_file_make_one_text(lm: LanguageModel, text: Path, monkeypatch: pytest.MonkeyPatch):
-    whole = collect(make_lm("gpt2"), MODULES["gpt2"][:1], text, tokens=700, window=32)
+    whole = collect_covariance(make_lm("gpt2"), MODULES["gpt2"][:1], text, tokens=700, window=32)
     monkeypatch.setattr("anachron.edit.corpus.PIECE", 64)
-    pieces = collect(make_lm("gpt2"), MODULES["gpt2"][:1], text, tokens=700, window=32)
+    pieces = collect_covariance(make_lm("gpt2"), MODULES["gpt2"][:1], text, tokens=700, window=32)
     a, b = (next(iter(found.values())).matrix for found in (whole, pieces))
     torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6 * float(a.abs().max()))  # byte-level BPE: cut at line ends
 
@@ -154,7 +154,7 @@ def test_only_the_blocks_needed_are_run(lm: LanguageModel, text: Path):
         for number, block in enumerate(lm.model.model.layers)
     ]
     try:
-        collect(lm, MODULES["llama"][:1], text, tokens=100)
+        collect_covariance(lm, MODULES["llama"][:1], text, tokens=100)
     finally:
         for handle in handles:
             handle.remove()
@@ -165,7 +165,7 @@ def test_the_default_window_is_what_the_model_reads(text: Path):
     longest: list[int] = []
     lm = tiny("gpt2")
     handle = lm.model.transformer.wte.register_forward_pre_hook(lambda m, given: longest.append(given[0].shape[1]))
-    collect(lm, MODULES["gpt2"][:1], text, tokens=1000)
+    collect_covariance(lm, MODULES["gpt2"][:1], text, tokens=1000)
     handle.remove()
     assert longest == [512, 488]
 
@@ -179,7 +179,7 @@ def test_compressed_text_and_tables_give_the_same(lm: LanguageModel, tmp_path: P
     packed = tmp_path / "a.txt.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     monkeypatch.setattr("anachron.edit.corpus.PIECE", 300)
-    a, b = (collect(lm, [LAST], corpus, tokens=400, window=32)[LAST] for corpus in (plain, packed))
+    a, b = (collect_covariance(lm, [LAST], corpus, tokens=400, window=32)[LAST] for corpus in (plain, packed))
     assert torch.equal(a.matrix, b.matrix)
 
 
@@ -190,16 +190,16 @@ def test_data_sets_are_streamed(lm: LanguageModel, tmp_path: Path, monkeypatch: 
     (tmp_path / "set").mkdir()
     rows = "".join(json.dumps({"body": line}) + "\n" for line in [*lines[:5], "", *lines[5:]])
     table = write(tmp_path / "set" / "train.jsonl", rows)
-    a = collect(lm, [LAST], plain, tokens=400, window=32)[LAST]
+    a = collect_covariance(lm, [LAST], plain, tokens=400, window=32)[LAST]
     packed = tmp_path / "packed.jsonl.gz"
     packed.write_bytes(gzip.compress(table.read_bytes()))
     for name in (table, table.parent, packed):
         corpus = corpora.open_corpus(name, column="body")
-        assert torch.equal(a.matrix, collect(lm, [LAST], corpus, tokens=400, window=32)[LAST].matrix)
+        assert torch.equal(a.matrix, collect_covariance(lm, [LAST], corpus, tokens=400, window=32)[LAST].matrix)
     with pytest.raises(ConfigError, match="no column 'text'; choose among body"):
-        collect(lm, [LAST], table.parent)
+        collect_covariance(lm, [LAST], table.parent)
     with pytest.raises(ConfigError, match="not a text file, and as a data set"):
-        collect(lm, [LAST], tmp_path / "nothing.jsonl")
+        collect_covariance(lm, [LAST], tmp_path / "nothing.jsonl")
     before = corpora.open_corpus(table.parent, column="body").identity
     write(table, rows + rows)
     assert corpora.open_corpus(table.parent, column="body").identity != before
@@ -225,19 +225,19 @@ def test_a_corpus_without_text_is_refused(lm: LanguageModel, tmp_path: Path, con
     path = tmp_path / "empty.txt"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"empty\.txt: it contains no text"):
-        collect(lm, [LAST], path, cache=tmp_path / "cache")
+        collect_covariance(lm, [LAST], path, cache=tmp_path / "cache")
     assert files(tmp_path / "cache") == {}
 
 
 def test_broken_files_are_named(lm: LanguageModel, tmp_path: Path):
     (tmp_path / "latin.txt").write_bytes("caf\xe9 ".encode("latin-1") * 9)
     with pytest.raises(DataError, match=r"latin\.txt, byte 3: not UTF-8"):
-        collect(lm, [LAST], tmp_path / "latin.txt")
+        collect_covariance(lm, [LAST], tmp_path / "latin.txt")
     (tmp_path / "cut.txt.gz").write_bytes(b"\x1f\x8b\x08\x00abc")
     with pytest.raises(DataError, match=r"cannot read .*cut\.txt\.gz"):
-        collect(lm, [LAST], tmp_path / "cut.txt.gz")
+        collect_covariance(lm, [LAST], tmp_path / "cut.txt.gz")
     with pytest.raises(ConfigError, match="no such file"):
-        collect(lm, [LAST], tmp_path / "none.txt")
+        collect_covariance(lm, [LAST], tmp_path / "none.txt")
 
 
 # Interrupted passes
@@ -264,20 +264,22 @@ def listen(done: list[int]) -> Callbacks:
 
 def test_a_resumed_pass_gives_the_same_bytes(lm: LanguageModel, text: Path, tmp_path: Path, monkeypatch):
     monkeypatch.setattr("anachron.edit.corpus.PIECE", 256)
-    collect(lm, MODULES["llama"], text, cache=tmp_path / "whole", **SETTINGS)
+    collect_covariance(lm, MODULES["llama"], text, cache=tmp_path / "whole", **SETTINGS)
     for count in (200, 600):
         with pytest.raises(Stop):
-            collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=stop_at(count), **SETTINGS)
+            collect_covariance(
+                lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=stop_at(count), **SETTINGS
+            )
         assert list(files(tmp_path / "parts")) == ["checkpoint.safetensors"]
     firsts: list[int] = []
-    collect(
+    collect_covariance(
         lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=listen(firsts), **SETTINGS
     )  # fmt: skip
     assert firsts[0] > 600
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
     assert len(files(tmp_path / "whole")) == 2
     again: list[int] = []
-    found = collect(lm, [LAST], text, cache=tmp_path / "parts", callbacks=listen(again), **SETTINGS)
+    found = collect_covariance(lm, [LAST], text, cache=tmp_path / "parts", callbacks=listen(again), **SETTINGS)
     assert again == []  # it is there
     assert found[LAST].matrix.shape == (64, 64)
 
@@ -299,9 +301,9 @@ def test_a_killed_pass_goes_on(lm: LanguageModel, text: Path, tmp_path: Path):
     assert done.returncode == -signal.SIGKILL
     assert list(files(tmp_path / "parts")) == ["checkpoint.safetensors"]
     firsts: list[int] = []
-    collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=listen(firsts), **SETTINGS)
+    collect_covariance(lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=listen(firsts), **SETTINGS)
     assert firsts[0] > 400
-    collect(lm, MODULES["llama"], text, cache=tmp_path / "whole", **SETTINGS)
+    collect_covariance(lm, MODULES["llama"], text, cache=tmp_path / "whole", **SETTINGS)
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
 
 
@@ -319,49 +321,51 @@ def test_killed_while_the_results_are_written(lm: LanguageModel, text: Path, tmp
     with monkeypatch.context() as patch:
         patch.setattr(covariance, "write_tensors", only_one)
         with pytest.raises(Stop):
-            collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", **SETTINGS)
+            collect_covariance(lm, MODULES["llama"], text, cache=tmp_path / "parts", **SETTINGS)
     assert len(files(tmp_path / "parts")) == 2
     heard: list[int] = []
-    collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=listen(heard), **SETTINGS)
+    collect_covariance(lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=listen(heard), **SETTINGS)
     assert heard == []  # the checkpoint held all sums
-    collect(lm, MODULES["llama"], text, cache=tmp_path / "whole", **SETTINGS)
+    collect_covariance(lm, MODULES["llama"], text, cache=tmp_path / "whole", **SETTINGS)
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
 
 
 def test_a_checkpoint_of_other_settings_is_refused(lm: LanguageModel, text: Path, tmp_path: Path):
     with pytest.raises(Stop):
-        collect(lm, [LAST], text, cache=tmp_path, callbacks=stop_at(200), **SETTINGS)
+        collect_covariance(lm, [LAST], text, cache=tmp_path, callbacks=stop_at(200), **SETTINGS)
     for change, words_of_it in [
         ({"batch_tokens": 50}, "batch_tokens: 100 -> 50"),
         ({"window": 12}, "window: 24 -> 12"),
         ({"precision": "float32"}, "precision: 'float64' -> 'float32'"),
     ]:
         with pytest.raises(ConfigError, match=words_of_it):
-            collect(lm, [LAST], text, cache=tmp_path, **(SETTINGS | change))
+            collect_covariance(lm, [LAST], text, cache=tmp_path, **(SETTINGS | change))
     with pytest.raises(ConfigError, match="modules: "):
-        collect(lm, MODULES["llama"], text, cache=tmp_path, **SETTINGS)
+        collect_covariance(lm, MODULES["llama"], text, cache=tmp_path, **SETTINGS)
     assert list(files(tmp_path)) == ["checkpoint.safetensors"]
 
 
 def test_a_finished_matrix_of_other_settings_is_refused(lm: LanguageModel, text: Path, tmp_path: Path):
-    collect(lm, [LAST], text, cache=tmp_path, **SETTINGS)
+    collect_covariance(lm, [LAST], text, cache=tmp_path, **SETTINGS)
     with pytest.raises(ConfigError, match="window: 24 -> 12"):
-        collect(lm, [LAST], text, cache=tmp_path, **(SETTINGS | {"window": 12}))
-    collect(lm, [LAST], text, cache=tmp_path, **(SETTINGS | {"batch_tokens": 7}))  # how it was computed does not matter
+        collect_covariance(lm, [LAST], text, cache=tmp_path, **(SETTINGS | {"window": 12}))
+    collect_covariance(
+        lm, [LAST], text, cache=tmp_path, **(SETTINGS | {"batch_tokens": 7})
+    )  # how it was computed does not matter
 
 
 def test_texts_models_and_lengths_do_not_mix(lm: LanguageModel, text: Path, tmp_path: Path):
     cache = tmp_path / "cache"
     other = write(tmp_path / "other.txt", words(400, seed=1))
-    first = collect(lm, [LAST], text, cache=cache, tokens=300)[LAST]
-    second = collect(lm, [LAST], other, cache=cache, tokens=300)[LAST]
-    third = collect(lm, [LAST], text, cache=cache, tokens=301)[LAST]
-    fourth = collect(make_lm("llama", "mistral", seed=1), [LAST], text, cache=cache, tokens=300)[LAST]
+    first = collect_covariance(lm, [LAST], text, cache=cache, tokens=300)[LAST]
+    second = collect_covariance(lm, [LAST], other, cache=cache, tokens=300)[LAST]
+    third = collect_covariance(lm, [LAST], text, cache=cache, tokens=301)[LAST]
+    fourth = collect_covariance(make_lm("llama", "mistral", seed=1), [LAST], text, cache=cache, tokens=300)[LAST]
     moments = [first, second, third, fourth]
     assert len({m.folder for m in moments}) == len({m.fingerprint for m in moments}) == 4
     assert first.folder.parent == second.folder.parent == cache / lm.fingerprint()[:16]
     copy = write(tmp_path / "copy.txt", text.read_text("utf-8"))
-    assert collect(lm, [LAST], copy, cache=cache, tokens=300)[LAST].folder == first.folder
+    assert collect_covariance(lm, [LAST], copy, cache=cache, tokens=300)[LAST].folder == first.folder
 
 
 HOLDER = """
@@ -399,36 +403,36 @@ def test_a_second_process_waits_for_the_first(lm: LanguageModel, text: Path, tmp
                 holder.kill() if killed else go_on.touch()
 
             told = Callbacks(notice=waits, progress=lambda done, total: computed.append(done))
-            moments = collect(lm, MODULES["llama"], text, cache=cache, callbacks=told, **SETTINGS)
+            moments = collect_covariance(lm, MODULES["llama"], text, cache=cache, callbacks=told, **SETTINGS)
         finally:
             holder.kill()
     assert len(said) == 1 and said[0].endswith("is in use by another process; waiting for it to finish")
     assert bool(computed) == killed  # else the first one's result was read
-    alone = collect(lm, MODULES["llama"], text, **SETTINGS)
+    alone = collect_covariance(lm, MODULES["llama"], text, **SETTINGS)
     for name, moment in moments.items():
         assert torch.equal(moment.matrix, alone[name].matrix)
 
 
 def test_a_file_that_is_broken_is_named(lm: LanguageModel, text: Path, tmp_path: Path):
-    moment = collect(lm, [LAST], text, cache=tmp_path, tokens=300)[LAST]
+    moment = collect_covariance(lm, [LAST], text, cache=tmp_path, tokens=300)[LAST]
     path = moment.folder / f"{LAST}.safetensors"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(DataError, match="delete it and repeat"):
-        collect(lm, [LAST], text, cache=tmp_path, tokens=300)
+        collect_covariance(lm, [LAST], text, cache=tmp_path, tokens=300)
 
 
 def test_the_matrix_of_another_module_is_not_taken_for_this_ones(lm: LanguageModel, text: Path, tmp_path: Path):
     first, last = MODULES["llama"]
-    moment = collect(lm, [first], text, cache=tmp_path, tokens=300)[first]
+    moment = collect_covariance(lm, [first], text, cache=tmp_path, tokens=300)[first]
     (moment.folder / f"{first}.safetensors").rename(moment.folder / f"{last}.safetensors")
     with pytest.raises(ConfigError, match=f"module: '{first}' -> '{last}'"):
-        collect(lm, [last], text, cache=tmp_path, tokens=300)
+        collect_covariance(lm, [last], text, cache=tmp_path, tokens=300)
 
 
 @pytest.mark.parametrize("kind", ["matrix", "cholesky", "eigen"])
 def test_a_flipped_bit_is_found(lm: LanguageModel, text: Path, tmp_path: Path, kind: str):
     def factors() -> None:
-        moment = collect(lm, [LAST], text, cache=tmp_path, tokens=300)[LAST]
+        moment = collect_covariance(lm, [LAST], text, cache=tmp_path, tokens=300)[LAST]
         moment.factorise()
         moment.eigen()
 
@@ -472,7 +476,7 @@ def test_eigen_equals_numpy():
 
 
 def test_factors_are_computed_once_and_kept(lm: LanguageModel, text: Path, tmp_path: Path, monkeypatch):
-    moment = collect(lm, [LAST], text, cache=tmp_path, tokens=900, window=32)[LAST]
+    moment = collect_covariance(lm, [LAST], text, cache=tmp_path, tokens=900, window=32)[LAST]
     keys = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
     solved, (values, vectors) = moment.inverse_times(keys), moment.eigen()
     assert sorted(p.name.rpartition("-")[0].rpartition(".")[2] for p in moment.folder.glob("*-*")) == [
@@ -480,7 +484,7 @@ def test_factors_are_computed_once_and_kept(lm: LanguageModel, text: Path, tmp_p
     ]  # fmt: skip
     for name in ("cholesky_ex", "eigh", "eigvalsh"):
         monkeypatch.delattr(torch.linalg, name)
-    again = collect(lm, [LAST], text, cache=tmp_path, tokens=900, window=32)[LAST]
+    again = collect_covariance(lm, [LAST], text, cache=tmp_path, tokens=900, window=32)[LAST]
     assert torch.equal(again.inverse_times(keys), solved)
     assert all(torch.equal(a, b) for a, b in zip(again.eigen(), (values, vectors), strict=True))
     assert again.rank == 64
@@ -489,21 +493,21 @@ def test_factors_are_computed_once_and_kept(lm: LanguageModel, text: Path, tmp_p
 def test_too_few_tokens_are_said_and_regularised_only_on_request(lm: LanguageModel, text: Path, tmp_path: Path):
     heard: list[str] = []
     callbacks = Callbacks(warn=heard.append)
-    moment = collect(lm, [LAST], text, cache=tmp_path, tokens=40, window=20, callbacks=callbacks)[LAST]
+    moment = collect_covariance(lm, [LAST], text, cache=tmp_path, tokens=40, window=20, callbacks=callbacks)[LAST]
     assert "40 tokens, fewer than its size 64" in heard[0]
     assert moment.rank <= 40
     with pytest.raises(
         DataError, match=rf"{LAST} has no inverse: rank at most 40, size 64; 40 tokens were read.*more "
     ):
         moment.inverse_times(torch.ones(64, 1))
-    again = collect(lm, [LAST], text, cache=tmp_path, tokens=40, window=20, regularise=0.5)[LAST]
+    again = collect_covariance(lm, [LAST], text, cache=tmp_path, tokens=40, window=20, regularise=0.5)[LAST]
     expected = moment.matrix + 0.5 * moment.matrix.diagonal().mean() * torch.eye(64, dtype=torch.float64)
     torch.testing.assert_close(again.matrix, expected)
     np.testing.assert_allclose(
         again.inverse_times(torch.eye(64)).numpy(), np.linalg.inv(expected.numpy()), rtol=1e-9, atol=1e-9
     )
     assert (again.rank, again.regularise, again.manifest["regularise"], moment.regularise) == (64, 0.5, 0.5, None)
-    plain = collect(lm, [LAST], text, cache=tmp_path, tokens=40, window=20)[LAST]
+    plain = collect_covariance(lm, [LAST], text, cache=tmp_path, tokens=40, window=20)[LAST]
     assert torch.equal(plain.matrix, moment.matrix)  # files keep C as it is
     with pytest.raises(DataError, match=r"already regularised by 0\.5"):
         again.regularised(0.5)
@@ -514,7 +518,7 @@ def test_repeated_text_has_no_inverse_however_long(lm: LanguageModel, tmp_path: 
     length = len(lm.tokenizer(line * 3, add_special_tokens=False)["input_ids"]) // 3
     path = write(tmp_path / "same.txt", line * 200)
     for precision in ("float64", "float32"):
-        moment = collect(lm, [LAST], path, tokens=length * 100, window=length + 1, precision=precision)[LAST]
+        moment = collect_covariance(lm, [LAST], path, tokens=length * 100, window=length + 1, precision=precision)[LAST]
         assert moment.tokens > moment.size > moment.rank
         with pytest.raises(DataError, match=f"rank {moment.rank}, size 64; {moment.tokens:,} tokens were read"):
             moment.inverse_times(torch.ones(64, 1))
@@ -566,15 +570,15 @@ def test_wrong_settings_are_refused(lm: LanguageModel, text: Path):
         ({"regularise": 0.0}, "above 0"),
     ]:
         with pytest.raises(ConfigError, match=why):
-            collect(lm, [LAST], text, **change)
+            collect_covariance(lm, [LAST], text, **change)
     with pytest.raises(
         ConfigError, match=r"no module 'model\.layers\.9\.mlp\.down_proj'; near names: .*mlp\.down_proj"
     ):
-        collect(lm, ["model.layers.9.mlp.down_proj"], text)
+        collect_covariance(lm, ["model.layers.9.mlp.down_proj"], text)
     with pytest.raises(ConfigError, match="no module given"):
-        collect(lm, [], text)
+        collect_covariance(lm, [], text)
     with pytest.raises(ModelError, match="its first input is not a float tensor"):
-        collect(lm, ["model.embed_tokens"], text)
+        collect_covariance(lm, ["model.embed_tokens"], text)
     assert not any(m._forward_pre_hooks for m in lm.model.modules())
 
 
@@ -582,7 +586,7 @@ def test_training_mode_is_refused(text: Path):
     lm = tiny("gpt2")
     lm.model.train()
     with pytest.raises(ConfigError, match="training mode"):
-        collect(lm, MODULES["gpt2"], text)
+        collect_covariance(lm, MODULES["gpt2"], text)
 
 
 def test_inputs_that_are_not_finite_are_refused(text: Path):
@@ -590,7 +594,7 @@ def test_inputs_that_are_not_finite_are_refused(text: Path):
     with torch.no_grad():
         lm.model.transformer.h[0].mlp.c_fc.weight.mul_(1e38)
     with pytest.raises(ModelError, match="not finite in float32"):
-        collect(lm, MODULES["gpt2"][:1], text, tokens=100)
+        collect_covariance(lm, MODULES["gpt2"][:1], text, tokens=100)
 
 
 def test_running_out_of_memory_is_one_error(text: Path, monkeypatch: pytest.MonkeyPatch):
@@ -601,7 +605,7 @@ def test_running_out_of_memory_is_one_error(text: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(lm.model, "forward", full)
     with pytest.raises(BackendError, match="fewer modules at a time"):
-        collect(lm, MODULES["gpt2"], text)
+        collect_covariance(lm, MODULES["gpt2"], text)
 
 
 def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -619,4 +623,4 @@ def test_a_cache_that_cannot_be_written_says_where_to_choose_another(lm: Languag
     with pytest.raises(
         BackendError, match=r"cannot write to .*; choose another cache \(--cache or .*ANACHRON_CACHE\)$"
     ):
-        collect(lm, [LAST], text, tokens=100, window=32, cache=tmp_path / "home" / "cache")
+        collect_covariance(lm, [LAST], text, tokens=100, window=32, cache=tmp_path / "home" / "cache")

@@ -15,7 +15,7 @@ from anachron.edit.base import Edit, edited
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import edits_at_once, make_edit, make_edits, settings_for
 from anachron.edit.method import Resources
-from anachron.edit.methods import METHODS, rome
+from anachron.edit.methods import METHODS, methods, rome
 from anachron.edit.methods.mend import MendSettings, untrained_network
 from anachron.edit.requests import EditRequest, mark_targets
 from anachron.lm.model import LanguageModel
@@ -53,7 +53,7 @@ def settings_of(method: str, lm: LanguageModel) -> Any:
 def resources_of(method: str, lm: LanguageModel) -> Resources:
     """A covariance with eigenvalues on both sides of AlphaEdit's threshold."""
     found = {}
-    for number, module in enumerate(METHODS[method].modules(settings_of(method, lm), find_sites(lm.model))):
+    for number, module in enumerate(methods()[method].modules(settings_of(method, lm), find_sites(lm.model))):
         chooser = torch.Generator().manual_seed(number)
         size = lm.model.get_submodule(module).weight.numel() // 32
         vectors, _ = torch.linalg.qr(torch.randn(size, size, generator=chooser, dtype=torch.float64))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
@@ -374,18 +374,20 @@ def updates(monkeypatch: pytest.MonkeyPatch) -> list[types.SimpleNamespace]:
 def test_command(lm: LanguageModel, updates: list, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     model, out = save(lm, tmp_path / "model"), tmp_path / "network"
     options = ["--updates", "some", "--out", str(out), "--steps", "3", "--rank", "4", "--rate", "0.001", "--batch", "2"]
-    assert _code(["train-mend", model, *options, "--json"], debug=True) == 0
+    assert run_command(["train-mend", model, *options, "--json"], debug=True) == 0
     said = capsys.readouterr()
     summary = json.loads(said.out)
     assert summary["layers"] == [0, 1] and summary["examples"] == 6 and summary["left_out"] == 1
     assert "1 of 7 updates are left out" in said.err
     network = MendNetwork.load(out, lm)
     assert asdict(network.settings) == asdict(MendSettings(layers=(0, 1), rank=4, steps=3, rate=1e-3, batch=2))
-    assert _code(["train-mend", model, *options], debug=True) == 0
+    assert run_command(["train-mend", model, *options], debug=True) == 0
     assert f"written to {out}" in capsys.readouterr().err
     (tmp_path / "lines.txt").write_text("cities are\n\nParis is the capital\n")
     more = ["--text", str(tmp_path / "lines.txt"), "--layers", "1", "--no-normalise", "--json"]
-    assert _code(["train-mend", model, *options[:3], str(tmp_path / "other"), *options[4:], *more], debug=True) == 0
+    assert (
+        run_command(["train-mend", model, *options[:3], str(tmp_path / "other"), *options[4:], *more], debug=True) == 0
+    )
     assert json.loads(capsys.readouterr().out)["layers"] == [1]
     assert not MendNetwork.load(tmp_path / "other", lm).settings.normalise
 
@@ -407,12 +409,12 @@ def test_command_says_what_is_wrong(
 ):  # fmt: skip
     model = save(lm, tmp_path / "model")
     command = ["train-mend", model, "--updates", "some", "--out", str(tmp_path / "network"), *options]
-    assert _code(command, debug=False) == code
+    assert run_command(command, debug=False) == code
     assert message in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "network").exists()
 
 
 def test_command_without_any_usable_update(lm: LanguageModel, updates: list, tmp_path: Path, capsys):
     del updates[:-1]
-    assert _code(["train-mend", "demo", "--updates", "some", "--out", str(tmp_path / "n")], debug=False) == 2
+    assert run_command(["train-mend", "demo", "--updates", "some", "--out", str(tmp_path / "n")], debug=False) == 2
     assert "no update can be learned from" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from anachron.edit.base import Edit, edited
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
-from anachron.edit.methods import METHODS
+from anachron.edit.methods import methods
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
@@ -50,7 +50,7 @@ def settings_of(method: str, lm: LanguageModel) -> Any:
 def resources_of(method: str, lm: LanguageModel) -> Resources:
     """C over some text, collected here by a plain loop."""
     found = {}
-    for module in METHODS[method].modules(settings_of(method, lm), find_sites(lm.model)):
+    for module in methods()[method].modules(settings_of(method, lm), find_sites(lm.model)):
         keys = inputs_over_text(lm, module)
         matrix = keys.T @ keys / len(keys)
         found[module] = SecondMoment.of(matrix, module).regularised(1e-3)
@@ -96,7 +96,7 @@ UNNAMED = EditRequest.of("The capital is", "France", "Berlin")  # which does not
 def test_a_prompt_without_its_subject_is_refused_by_methods_that_need_it_alone(method: str):
     lm = make_edit_lm("llama")
     settings, resources = settings_of(method, lm), resources_of(method, lm)
-    if METHODS[method].needs_subject:
+    if methods()[method].needs_subject:
         with pytest.raises(DataError, match=r"'France' is not in the prompt 'The capital is'; .* must name it"):
             make_edit(lm, method, [REQUESTS[0], UNNAMED], settings, resources)
         return

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError
-from anachron.edit.methods import METHODS, method_named, methods
+from anachron.edit.methods import METHODS, method_named, method_names, methods
 from anachron.edit.storage import load_edit
 
 MODULE = '''
@@ -17,9 +17,7 @@ MODULE = '''
 
 from dataclasses import dataclass
 
-from anachron.edit.base import Dense, Edit, fingerprint
-from anachron.edit.method import Method, Preset
-from anachron.lm.sites import weight_of
+from anachron import Dense, Edit, Method, Preset, model_fingerprint, weight_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Settings:
 def scale(lm, requests, settings, sites, resources, *, apart):
     module = sites.mlp_out(settings.layer)
     change = Dense(weight_of(lm.model, module).detach() * settings.share)
-    return [Edit({module: change}, model=fingerprint(lm)) for _ in (requests if apart else [None])]
+    return [Edit({module: change}, model=model_fingerprint(lm)) for _ in (requests if apart else [None])]
 
 
 SCALE = Method("Scale", Settings, scale, presets={"demo": Preset({"layer": 2})})
@@ -64,7 +62,10 @@ def test_it_edits_and_is_judged_beside_the_others(install: Install, tmp_path: Pa
     assert method_named("scale").name == "Scale"
     assert list(methods()) == [*METHODS, "Scale"]
     asked = ["demo", "--updates", "mini-updates", "--limit", "2"]
-    assert _code(["edit", *asked, "--method", "scale", "--out", str(tmp_path / "e.safetensors"), "--json"], True) == 0
+    assert (
+        run_command(["edit", *asked, "--method", "scale", "--out", str(tmp_path / "e.safetensors"), "--json"], True)
+        == 0
+    )
     made = load_edit(tmp_path / "e.safetensors")
     assert list(made.deltas) == ["model.layers.2.mlp.down_proj"]
     assert made.about["method"] == "Scale"
@@ -72,7 +73,7 @@ def test_it_edits_and_is_judged_beside_the_others(install: Install, tmp_path: Pa
     assert made.about["settings_from"] == "ours, chosen for the demo model"
     capsys.readouterr()
     more = ["--methods", "Scale,Scale dated", "--set", "Scale.share=0.5", "--fluency-tokens", "0", "--json"]
-    assert _code(["evaluate", *asked, *more, "--out", str(tmp_path / "run")], True) == 0
+    assert run_command(["evaluate", *asked, *more, "--out", str(tmp_path / "run")], True) == 0
     rows = json.loads(capsys.readouterr().out)["summary"]
     found = [(row["method"], row["variant"]) for row in rows]
     assert found == [("unedited", "plain"), ("Scale", "plain"), ("Scale", "dated")]
@@ -101,3 +102,9 @@ def test_what_is_no_method_of_its_own_is_refused(install: Install, name: str, va
     install(name, value)
     with pytest.raises(ConfigError, match=says):
         methods()
+
+
+def test_each_method_of_this_package_is_listed_under_its_name(install: Install):
+    assert [method.name for method in methods().values()] == list(METHODS) == method_names()
+    install("Scale", "scaling_method:SCALE")
+    assert method_names() == [*METHODS, "Scale"]

@@ -11,7 +11,7 @@ import transformers
 from anachron.core.errors import ConfigError, DataError
 from anachron.edit.make import make_edit, settings_for, with_contexts
 from anachron.edit.method import Resources
-from anachron.edit.methods import METHODS, method_named, printed_name
+from anachron.edit.methods import method_named, methods, printed_name
 from anachron.edit.methods.alphaedit import AlphaEditSettings
 from anachron.edit.methods.ft import FtSettings
 from anachron.edit.methods.lora import LoraSettings
@@ -19,7 +19,7 @@ from anachron.edit.methods.memit import MemitSettings
 from anachron.edit.methods.prompt import PromptSettings
 from anachron.edit.methods.rome import RomeSettings
 from anachron.edit.passes.spread import ridge
-from anachron.edit.plan import plan
+from anachron.edit.plan import plan_edits
 from anachron.edit.presets import changed, preset
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
@@ -132,7 +132,7 @@ def test_published_presets_are_equal_to_the_file_that_they_name(
 
 def test_every_preset_has_a_source_of_the_table_or_says_that_it_is_ours():
     known = {(method, model) for method, model, _, _ in PUBLISHED}
-    for name, method in METHODS.items():
+    for name, method in methods().items():
         for model, chosen in method.presets.items():
             assert bool(chosen.source) == ((name, model) in known), (name, model)
             assert str(chosen).startswith("ours") == (not chosen.source)
@@ -216,7 +216,7 @@ def test_methods_without_published_settings_have_their_defaults_on_any_model():
 def test_every_preset_can_be_used(method: str, family: str):
     lm = make_edit_lm(family)
     sites = find_sites(lm.model)
-    settings, _ = preset(METHODS[method], lm, sites)
+    settings, _ = preset(methods()[method], lm, sites)
     for name in ("layers", "gate_layers", "up_layers"):
         assert all(0 <= layer < sites.layers for layer in getattr(settings, name, None) or ())
     assert 0 <= getattr(settings, "layer", 0) < sites.layers
@@ -272,17 +272,17 @@ def test_wrong_changes_are_refused(settings: Any, change: dict[str, Any], says: 
 def test_reports_call_a_method_as_the_literature_does():
     assert printed_name("ROME", asdict(RomeSettings())) == "r-ROME"
     assert printed_name("ROME", asdict(RomeSettings(averaged_key=False))) == "ROME"
-    assert printed_name("MEMIT", asdict(METHODS["MEMIT"].settings())) == "MEMIT"
+    assert printed_name("MEMIT", asdict(methods()["MEMIT"].settings())) == "MEMIT"
     lm, steps = make_edit_lm("llama"), {"contexts": [], "layer": 1}
     for averaged, name in ((True, "r-ROME"), (False, "ROME")):
         changes = {"ROME": steps | {"averaged_key": averaged}}
-        planned = plan(lm, ["ROME", "ROME dated"], changes=changes, identity_covariance=True)
+        planned = plan_edits(lm, ["ROME", "ROME dated"], changes=changes, identity_covariance=True)
         assert [one.printed_name for one in planned] == [name, f"{name} dated"]
         assert [one.label for one in planned] == ["ROME", "ROME dated"]
 
 
 def test_every_setting_has_a_kind_that_its_default_is_of():
-    for name, method in METHODS.items():
+    for name, method in methods().items():
         if dataclasses.is_dataclass(method.settings):
             default = method.settings()
             for field in fields(default):

@@ -11,7 +11,7 @@ from anachron.core.errors import DataError
 from anachron.edit.base import Edit, edited
 from anachron.edit.make import make_edit, make_edits, settings_for
 from anachron.edit.method import Resources
-from anachron.edit.methods import METHODS
+from anachron.edit.methods import methods
 from anachron.edit.methods.ft import FtSettings, ft
 from anachron.edit.passes.forward import nll_losses, unlikelihood_losses
 from anachron.edit.requests import EditRequest, Marked, mark
@@ -120,7 +120,7 @@ def test_prompt_says_that_it_is_no_longer_true():
     )
 
 
-@pytest.mark.parametrize("method", [name for name, record in METHODS.items() if "Archive" not in record.scenarios])
+@pytest.mark.parametrize("method", [name for name, record in methods().items() if "Archive" not in record.scenarios])
 def test_methods_that_only_insert_say_so(method: str):
     lm = make_edit_lm("llama")
     settings = settings_for(method, lm)[0]

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import torch
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import DataError
 from anachron.core.labels import label_of, split_label
 from anachron.data.updates.case_records import EditCase
@@ -379,7 +379,7 @@ def test_the_command_line_with_two_kinds_of_data(tmp_path: Path, capsys: pytest.
     ]
     out = tmp_path / "run"
     asked = ["evaluate", "demo", "--updates", "mini-updates", "--limit", "2", *quick, *more, "--until", "2024"]
-    assert _code([*asked, "--out", str(out)], True) == 0
+    assert run_command([*asked, "--out", str(out)], True) == 0
     rows = json.loads(capsys.readouterr().out)["atoke"]
     assert [(row["method"], row["variant"], row["done"]) for row in rows] == [
         ("unedited", "plain", 2), ("FT", "METO", 2), ("MEMIT", "METO", 2)
@@ -390,10 +390,10 @@ def test_the_command_line_with_two_kinds_of_data(tmp_path: Path, capsys: pytest.
     assert (out / "report" / "atoke.csv").is_file() and (out / "report" / "markdown" / "atoke.md").is_file()
     extended = write(tmp_path / "extended.json", [EXTENDED])
     asked = ["evaluate", "demo", "--updates", extended, *quick, "--methods", "FT,FT METO", "--out", str(tmp_path / "e")]
-    assert _code(asked, True) == 0
+    assert run_command(asked, True) == 0
     found = json.loads(capsys.readouterr().out)
     assert [(row["ces_n"], row["extent_n"], row["hes_n"], row["failed"]) for row in found["atoke"]] == [
         (1, 1, 0, 0), (1, 1, 0, 0), (0, 0, 0, 1)
     ]  # fmt: skip
     edit = ["edit", "demo", "--updates", "mini-updates", "--limit", "1", "--method", "ft meto", "--set", "FT.steps=2"]
-    assert _code([*edit, "--out", str(tmp_path / "edit.safetensors"), "--json"], True) == 0
+    assert run_command([*edit, "--out", str(tmp_path / "edit.safetensors"), "--json"], True) == 0

@@ -16,9 +16,9 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
-from anachron.edit.plan import plan
+from anachron.edit.plan import plan_edits
 from anachron.evaluate.measure import Measures, answers_to
-from anachron.evaluate.measures.audit import AUDIT_METRICS, Audit, audit_metrics, says_exactly, sentence_end
+from anachron.evaluate.measures.audit import AUDIT_METRICS, AnswerAudit, audit_metrics, says_exactly, sentence_end
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.requests import requests_of
 from anachron.evaluate.results import AUDIT, NEIGHBOURS, TARGETS, UPDATES
@@ -218,7 +218,7 @@ def test_metrics_of_an_audit():
     with pytest.raises(DataError, match=r"audit, row 1: stopped_after 2\.0 is not a probability"):
         update_metrics(*tables, audit=pl.DataFrame([answered("FT", 0, 1, 0, 2)], AUDIT))
     with pytest.raises(ConfigError, match="0 tokens says nothing"):
-        Audit(0)
+        AnswerAudit(0)
 
 
 # --- a run ---
@@ -238,8 +238,8 @@ def cases(tmp_path: Path) -> CaseSet:
 
 def test_a_run_that_is_audited(cases: CaseSet, tmp_path: Path):
     lm = loud(make_edit_lm("llama"), {2: 5.0})
-    (planned,) = plan(lm, ["FT"], changes={"FT": {"steps": 25, "layer": 2, "rate": 3e-2}})
-    audit = Audit(6)
+    (planned,) = plan_edits(lm, ["FT"], changes={"FT": {"steps": 25, "layer": 2, "rate": 3e-2}})
+    audit = AnswerAudit(6)
     settings = EvaluateSettings(measures=Measures(fluency_tokens=0, audit=audit))
     result = run_evaluation(lm, cases, [planned], tmp_path / "run", settings)
     table = result.tables["audit"]
@@ -263,7 +263,7 @@ def test_a_run_that_is_audited(cases: CaseSet, tmp_path: Path):
             cases,
             [planned],
             tmp_path / "run",
-            EvaluateSettings(measures=Measures(fluency_tokens=0, audit=Audit(7))),
+            EvaluateSettings(measures=Measures(fluency_tokens=0, audit=AnswerAudit(7))),
         )
     lm.model.generation_config.eos_token_id = [3, 5]  # no part of a model's identity, and answers end there
     with pytest.raises(ConfigError, match="answer_ends"):

@@ -11,10 +11,10 @@ from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.method import Resources
-from anachron.edit.plan import Planned, plan
+from anachron.edit.plan import Planned, plan_edits
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures, measure
-from anachron.evaluate.measures.audit import Audit
+from anachron.evaluate.measures.audit import AnswerAudit
 from anachron.evaluate.measures.dated import Dating
 from anachron.evaluate.requests import requests_of
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
@@ -28,7 +28,7 @@ CHILE = EditCase(
     start="2016", old_start="2010-03", old_end="2014",
 )  # fmt: skip
 CASES = CaseSet("countries", "wikifactdiff", (FRANCE, PERU, CHILE), {})
-ALL = Measures(0, None, True, Dating("2024"), True, audit=Audit(5))
+ALL = Measures(0, None, True, Dating("2024"), True, audit=AnswerAudit(5))
 METHODS = ["FT METO", "GRACE METO", "UltraEdit METO", "UltraEdit", "GRACE dated"]
 FAST: dict[str, Any] = {
     "FT": {"steps": 3, "layer": 2, "rate": 3e-2},
@@ -38,7 +38,7 @@ FAST: dict[str, Any] = {
 
 
 def planned_for(lm: LanguageModel) -> list[Planned]:
-    return plan(lm, METHODS, changes=FAST)
+    return plan_edits(lm, METHODS, changes=FAST)
 
 
 def by_hand(lm: LanguageModel, one: Planned) -> list[Any]:

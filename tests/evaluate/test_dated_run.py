@@ -21,7 +21,7 @@ from anachron.data.updates.case_records import EditCase, NeighbourFact
 from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
-from anachron.edit.plan import parse_method, plan
+from anachron.edit.plan import parse_method, plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.evaluate import stages as stages_module
 from anachron.evaluate.measure import Measures
@@ -88,7 +88,7 @@ class TableModel:
         self.asked += [(self.prefix + prompt, answer) for prompt, answer, _ in triples]
         return [Encoded((number, 0), (1,)) for number in range(first, len(self.asked))]
 
-    def plan(self, encoded: Any, batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
+    def plan_edits(self, encoded: Any, batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
         return Plan([list(range(len(encoded)))], False, 1)
 
     def score_parts(self, encoded: Any, parts: Any, **_: Any) -> Iterator[tuple[int, np.ndarray, Counters]]:
@@ -172,7 +172,9 @@ ONE_BY_ONE = replace(SETTINGS, mode="batch", size=1)  # a table has no weights o
 @pytest.fixture(scope="module")
 def kings(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
     lm: Any = TableModel(table())
-    return run_evaluation(lm, CASES, plan(lm, ["PROMPT", "prompt Dated"]), tmp_path_factory.mktemp("kings"), ONE_BY_ONE)
+    return run_evaluation(
+        lm, CASES, plan_edits(lm, ["PROMPT", "prompt Dated"]), tmp_path_factory.mktemp("kings"), ONE_BY_ONE
+    )
 
 
 @pytest.mark.full
@@ -282,7 +284,7 @@ def test_what_is_not_asked_is_in_the_record_and_fails_only_with_a_date(kings: Ev
 
 def test_the_clean_model_is_asked_once_for_all_methods(kings: Evaluation, tmp_path: Path):
     lm: Any = TableModel(table())
-    run_evaluation(lm, CASES, plan(lm, ["PROMPT", "PROMPT dated"]), tmp_path, ONE_BY_ONE)
+    run_evaluation(lm, CASES, plan_edits(lm, ["PROMPT", "PROMPT dated"]), tmp_path, ONE_BY_ONE)
     clean = [pair for pair in lm.asked if re.match(r"(In|On) .* the king of ", pair[0]) and "Cato. " not in pair[0]]
     assert len(clean) == len(set(clean)) > 50
 
@@ -296,10 +298,10 @@ def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their
     ]
     lm: Any = TableModel({})
     with pytest.raises(ConfigError, match="the methods PROMPT dated, PROMPT dated are not all different"):
-        plan(lm, ["PROMPT dated", "prompt DATED"])
+        plan_edits(lm, ["PROMPT dated", "prompt DATED"])
     with pytest.raises(ConfigError, match="method 'ROAM': choose one of"):
-        plan(lm, ["ROAM dated"])
-    plain, dated = plan(lm, ["PROMPT", "PROMPT dated"], changes={"PROMPT": {"end": "; "}})
+        plan_edits(lm, ["ROAM dated"])
+    plain, dated = plan_edits(lm, ["PROMPT", "PROMPT dated"], changes={"PROMPT": {"end": "; "}})
     assert plain.settings == dated.settings and plain.settings.end == "; "
     for one, prompt in ((plain, "The king of {} is"), (dated, "On June 16, 2010, the king of {} is")):
         asked = [EditRequest(prompt, "Atlantis", "Cato")]
@@ -321,18 +323,20 @@ def test_a_scenario_that_a_method_cannot_make_is_the_reason_whether_or_not_a_dat
 
 def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):
     lm: Any = TableModel(table())
-    run_evaluation(lm, CASES, plan(lm, ["PROMPT"]), tmp_path, ONE_BY_ONE)
+    run_evaluation(lm, CASES, plan_edits(lm, ["PROMPT"]), tmp_path, ONE_BY_ONE)
     without = replace(ONE_BY_ONE, measures=replace(ONE_BY_ONE.measures, dated=None))
     with pytest.raises(ConfigError, match="dated"):
-        run_evaluation(lm, CASES, plan(lm, ["PROMPT"]), tmp_path, without)
-    result = run_evaluation(lm, CASES, plan(lm, ["PROMPT"]), tmp_path / "without", without)
+        run_evaluation(lm, CASES, plan_edits(lm, ["PROMPT"]), tmp_path, without)
+    result = run_evaluation(lm, CASES, plan_edits(lm, ["PROMPT"]), tmp_path / "without", without)
     for path in (tmp_path / "without").glob("*/part-*.parquet"):  # as versions without dated questions wrote them
         pl.read_parquet(path).drop("dated", "dated_neighbours").write_parquet(path)
-    again = run_evaluation(lm, CASES, plan(lm, ["PROMPT", "PROMPT dated"]), tmp_path / "without", without)
+    again = run_evaluation(lm, CASES, plan_edits(lm, ["PROMPT", "PROMPT dated"]), tmp_path / "without", without)
     assert again.tables["targets"].filter(variant="plain").equals(result.tables["targets"])
     assert "dated" not in result.tables and not (tmp_path / "without" / "dated.parquet").exists()
     with pytest.raises(DataError, match="none of 1 updates says when"):
-        run_evaluation(lm, CaseSet("one", "zsre", (NOWHERE,), {}), plan(lm, ["PROMPT"]), tmp_path / "one", ONE_BY_ONE)
+        run_evaluation(
+            lm, CaseSet("one", "zsre", (NOWHERE,), {}), plan_edits(lm, ["PROMPT"]), tmp_path / "one", ONE_BY_ONE
+        )
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +353,7 @@ COUNTRIES = CaseSet("countries", "wikifactdiff", (FRANCE, replace(FRANCE, case_i
 
 
 def fast(lm: LanguageModel, *methods: str) -> Any:
-    return plan(lm, methods, changes={"FT": {"steps": 3, "layer": 2, "rate": 1e-2}})
+    return plan_edits(lm, methods, changes={"FT": {"steps": 3, "layer": 2, "rate": 1e-2}})
 
 
 @pytest.mark.few(1)
@@ -421,7 +425,7 @@ def test_a_dated_method_fails_on_groups_that_it_cannot_make_for_their_scenario(l
     )
     cases = CaseSet("mixed", "wikifactdiff", (*COUNTRIES.cases, gone), {})
     settings = {"ROME": {"steps": 2, "contexts": [], "layer": 1}}
-    methods = plan(lm, ["ROME", "ROME dated"], changes=settings, identity_covariance=True)
+    methods = plan_edits(lm, ["ROME", "ROME dated"], changes=settings, identity_covariance=True)
     result = run_evaluation(lm, cases, methods, tmp_path, SETTINGS)
     failed = result.tables["updates"].filter(status="failed")
     assert failed.select("method", "variant", "case_id").rows() == [("ROME", "plain", "3"), ("ROME", "dated", "3")]
@@ -435,7 +439,7 @@ def test_dates_groups_and_generation_in_one_run(lm: LanguageModel, tmp_path: Pat
     )
     cases = CaseSet("mixed", "wikifactdiff", (*COUNTRIES.cases, added), {})
     settings = EvaluateSettings(measures=Measures(0, generate=True, dated=Dating("2020", ways=("prompt",))))
-    methods = plan(lm, ["PROMPT", "PROMPT dated"])
+    methods = plan_edits(lm, ["PROMPT", "PROMPT dated"])
     result = run_evaluation(lm, cases, methods, tmp_path, settings)
     assert set(result.tables["dated"]["case_id"]) == {"1", "2"}
     assert set(result.tables["objects"]["case_id"]) == {"3"} and result.tables["generations"].height == 2 * 3

@@ -13,7 +13,7 @@ from anachron.core.errors import ConfigError
 from anachron.core.periods import Period
 from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.cases import CaseSet, load_cases
-from anachron.edit.plan import plan
+from anachron.edit.plan import plan_edits
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.measures.dated import (
     WAYS,
@@ -186,7 +186,7 @@ def table() -> dict[tuple[str, str], float]:
 def run(folder: Path, **dating: Any) -> Any:
     lm: Any = TableModel(table())
     settings = EvaluateSettings("batch", 1, Measures(fluency_tokens=0, dated=Dating("2020-12-31", **dating)))
-    return run_evaluation(lm, CaseSet("one", "wikifactdiff", (CASE,), {}), plan(lm, ["PROMPT"]), folder, settings)
+    return run_evaluation(lm, CaseSet("one", "wikifactdiff", (CASE,), {}), plan_edits(lm, ["PROMPT"]), folder, settings)
 
 
 def test_an_edit_that_only_its_own_words_show_looks_better_in_other_words(tmp_path: Path):

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from anachron.data.updates.cases import CaseSet, load_cases
-from anachron.edit.covariance.collect import collect
-from anachron.edit.plan import plan
+from anachron.edit.covariance.collect import collect_covariance
+from anachron.edit.plan import plan_edits
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.metrics import UNEDITED, summarise, update_metrics
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
@@ -30,7 +30,7 @@ def lm() -> LanguageModel:
 
 def evaluated(lm: LanguageModel, out: Path, methods: tuple[str, ...], cases: CaseSet, tokens: int) -> Evaluation:
     changes = {method: values for method, values in MORE_STEPS.items() if method in methods}
-    planned = plan(lm, methods, changes=changes, collect=lambda modules: collect(lm, modules, "mini"))
+    planned = plan_edits(lm, methods, changes=changes, collect=lambda modules: collect_covariance(lm, modules, "mini"))
     return run_evaluation(lm, cases, planned, out, EvaluateSettings(measures=Measures(fluency_tokens=tokens)))
 
 

@@ -15,7 +15,7 @@ from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
-from anachron.edit.plan import plan
+from anachron.edit.plan import plan_edits
 from anachron.evaluate.measure import Measures, continuations
 from anachron.evaluate.measures.generations import (
     GENERATION_METRICS,
@@ -240,7 +240,7 @@ def test_texts_are_a_few_tokens_longer_than_the_longest_name(lm: LanguageModel, 
 
 @pytest.mark.full
 def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_path: Path):
-    planned = plan(lm, ["FT", "ROME"], changes=QUICK, identity_covariance=True)
+    planned = plan_edits(lm, ["FT", "ROME"], changes=QUICK, identity_covariance=True)
     settings = EvaluateSettings(measures=Measures(fluency_tokens=0, generate=True))
     result = run_evaluation(lm, cases, planned, tmp_path / "run", settings)
     assert result.tables["generations"].equals(pl.read_parquet(tmp_path / "run" / "generations.parquet"))
@@ -277,7 +277,7 @@ def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_pat
 
 
 def test_nothing_is_written_unless_asked(lm: LanguageModel, cases: CaseSet, tmp_path: Path):
-    planned = plan(lm, ["FT"], changes={"FT": QUICK["FT"]})
+    planned = plan_edits(lm, ["FT"], changes={"FT": QUICK["FT"]})
     result = run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(measures=Measures(fluency_tokens=0)))
     assert result.tables["generations"].height == 0 and not (tmp_path / "run" / "generations.parquet").exists()
     assert result.record["settings"]["generate"] is False

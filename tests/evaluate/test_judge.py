@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.evaluate.judge import INSTRUCTIONS, agreement, answers_to_judge, judge_prompt, read_verdict
 from anachron.evaluate.results import AUDIT
 from anachron.io.answers import Answer
@@ -80,7 +80,7 @@ def grade(request: dict, number: int) -> Reply:
 
 def run(folder: Path, url: str, *words: object) -> int:
     options = ["--base-url", url, "--api-key-env", "SECRET", "--pause", 0.001, "--timeout", 5, "--tries", 2]
-    return _code(["judge", str(folder), "--llm", "m", *map(str, options), *map(str, words)], debug=False)
+    return run_command(["judge", str(folder), "--llm", "m", *map(str, options), *map(str, words)], debug=False)
 
 
 def wilson_by_hand(successes: int, trials: int) -> tuple[float, float]:

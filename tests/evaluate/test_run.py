@@ -17,8 +17,8 @@ from anachron.edit.base import Dense, Edit, edited
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
-from anachron.edit.methods import METHODS, methods
-from anachron.edit.plan import Planned, plan
+from anachron.edit.methods import methods
+from anachron.edit.plan import Planned, plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.evaluate import joint_edits
 from anachron.evaluate import run as run_module
@@ -188,14 +188,14 @@ def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageMo
 
 
 def test_running_out_of_memory_is_a_failure_of_one_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
-    real = METHODS["FT"].make
+    real = methods()["FT"].make
 
     def fails(lm: Any, requests: Any, *rest: Any, **how: Any) -> list[Edit]:
         if any(request.subject == "Zürich" for request in requests):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
         return real(lm, requests, *rest, **how)
 
-    monkeypatch.setitem(methods(), "FT", replace(METHODS["FT"], make=fails))
+    monkeypatch.setitem(methods(), "FT", replace(methods()["FT"], make=fails))
     result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
     assert result.tables["updates"]["status"].to_list() == ["done", "failed", "done"]
     assert result.tables["updates"]["reason"][1] == "out of memory: CUDA out of memory. Tried to allocate 2 GiB"
@@ -224,7 +224,7 @@ def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, mon
     def broken(*_: Any, **__: Any) -> list[Edit]:
         raise RuntimeError("size mismatch")
 
-    monkeypatch.setitem(methods(), "FT", replace(METHODS["FT"], make=broken))
+    monkeypatch.setitem(methods(), "FT", replace(methods()["FT"], make=broken))
     with pytest.raises(RuntimeError, match="size mismatch"):
         run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
 
@@ -283,7 +283,7 @@ def test_a_sequence_of_batches_is_one_batch_on_top_of_the_other(
     drawn = torch.randn(128, 64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     moments = {module: SecondMoment.of(drawn.T @ drawn / len(drawn), module)}
     changes = {"AlphaEdit": {"layers": (1,), "threshold": 3.0, "steps": 3, "contexts": []}} | FAST
-    methods = plan(lm, [method], changes={method: changes[method]}, collect=lambda modules: moments)
+    methods = plan_edits(lm, [method], changes={method: changes[method]}, collect=lambda modules: moments)
     result = run_evaluation(lm, cases(), methods, tmp_path / "run", settings)
     seconds = result.tables["updates"]["seconds"].to_list()
     assert seconds[0] == seconds[1] != seconds[2]
@@ -344,7 +344,7 @@ def test_a_finished_run_takes_a_further_method_and_keeps_the_others(
 def test_half_matching_settings_are_refused(lm: LanguageModel, tmp_path: Path):
     run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
     with pytest.raises(ConfigError, match=r"steps.*choose another --out"):
-        other = plan(lm, ["FT"], changes={"FT": FAST["FT"] | {"steps": 9}})
+        other = plan_edits(lm, ["FT"], changes={"FT": FAST["FT"] | {"steps": 9}})
         run_evaluation(lm, cases(), other, tmp_path / "run", SETTINGS)
     with pytest.raises(ConfigError, match="mode: 'independent' -> 'batch'"):
         run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", replace(SETTINGS, mode="batch"))
@@ -360,17 +360,17 @@ def test_half_matching_settings_are_refused(lm: LanguageModel, tmp_path: Path):
 
 def test_what_is_wrong_with_the_command_is_said_before_the_first_update(lm: LanguageModel):
     with pytest.raises(ConfigError, match="'ROAM': choose one of FT, "):
-        plan(lm, ["ROAM"])
+        plan_edits(lm, ["ROAM"])
     with pytest.raises(ConfigError, match="not all different"):
-        plan(lm, ["rome", "ROME"], identity_covariance=True)
+        plan_edits(lm, ["rome", "ROME"], identity_covariance=True)
     with pytest.raises(ConfigError, match=r"needs the covariance of model.layers.1.mlp.down_proj.*--corpus"):
-        plan(lm, ["ROME"], changes={"ROME": {"layer": 1}})
+        plan_edits(lm, ["ROME"], changes={"ROME": {"layer": 1}})
     with pytest.raises(ConfigError, match="MEND needs its trained network"):
-        plan(lm, ["MEND"])
+        plan_edits(lm, ["MEND"])
     with pytest.raises(ConfigError, match="FT has no setting 'stepps'; it has layer, steps"):
-        plan(lm, ["FT"], changes={"FT": {"stepps": 3}})
+        plan_edits(lm, ["FT"], changes={"FT": {"stepps": 3}})
     with pytest.raises(ConfigError, match="layer 7: the model has 4 layers"):
-        plan(lm, ["ROME"], changes={"ROME": {"layer": 7}}, identity_covariance=True)
+        plan_edits(lm, ["ROME"], changes={"ROME": {"layer": 7}}, identity_covariance=True)
     with pytest.raises(ConfigError, match="mode 'parallel'"):
         EvaluateSettings("parallel")
     with pytest.raises(ConfigError, match="size 3"):

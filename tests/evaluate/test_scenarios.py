@@ -17,8 +17,8 @@ from anachron.data.updates.case_records import EditCase, NeighbourFact
 from anachron.data.updates.cases import load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
-from anachron.edit.methods import METHODS, check_scenarios
-from anachron.edit.plan import plan
+from anachron.edit.methods import check_scenarios, methods
+from anachron.edit.plan import plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.measures.scenarios import (
@@ -89,9 +89,9 @@ def test_what_each_scenario_asks_for(scenario, objects, wanted):
 
 
 def test_the_table_of_methods_and_scenarios():
-    able = {name for name, method in METHODS.items() if "Archive" in method.scenarios}
+    able = {name for name, method in methods().items() if "Archive" in method.scenarios}
     assert able == {"FT", "FT+L", "LoRA", "PROMPT"}
-    for name, method in METHODS.items():
+    for name, method in methods().items():
         assert set(SCENARIOS) - set(method.scenarios) == ({"Other"} if name in able else {"Other", "Archive"})
 
 
@@ -347,7 +347,7 @@ CHANGES = {"ROME": {"steps": 3, "contexts": [], "layer": 1}, "FT": {"steps": 12,
 
 def planned(lm: LanguageModel, *methods: str) -> Any:
     changes = {name: CHANGES[name] for name in methods if name in CHANGES}
-    return plan(lm, methods, changes=changes, identity_covariance=True)
+    return plan_edits(lm, methods, changes=changes, identity_covariance=True)
 
 
 def p_of(lm: LanguageModel, prompt: str, answer: str) -> float:

@@ -17,7 +17,7 @@ import pytest
 import torch
 import transformers
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import BackendError
 from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
@@ -106,7 +106,7 @@ def test_vllm_scores_as_the_model_here(lm: LanguageModel, served: ServedModel, t
     statements.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a, _ in PAIRS))
     how = ["--backend", "openai", "--base-url", served.server.base_url, "--tokenizer", str(tmp_path / "tiny")]
     out = tmp_path / "scores.parquet"
-    assert _code(["score", "served", "--input", str(statements), "--out", str(out), *how], debug=True) == 0
+    assert run_command(["score", "served", "--input", str(statements), "--out", str(out), *how], debug=True) == 0
     np.testing.assert_allclose(pl.read_parquet(out)["logp"].to_numpy(), lm.log_probs(PAIRS), atol=1e-4, rtol=0)
 
 

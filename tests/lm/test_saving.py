@@ -13,7 +13,7 @@ import transformers
 from peft import LoraConfig
 
 import anachron
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import BackendError, ConfigError
 from anachron.lm.loading import load_model
 from gguf_models import Q8_0, make_gguf_lm, write_gguf
@@ -120,16 +120,18 @@ def test_what_is_no_plain_model_is_refused(tmp_path: Path):
 
 def test_commands_take_a_file_and_the_folder_made_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = write_gguf(make_gguf_lm(), tmp_path / "tiny.gguf")
-    assert _code(["save", file, str(tmp_path / "plain"), "--json"], debug=True) == 0
+    assert run_command(["save", file, str(tmp_path / "plain"), "--json"], debug=True) == 0
     saved = json.loads(capsys.readouterr().out)
     assert (saved["architecture"], saved["family"], saved["dtype"]) == ("LlamaForCausalLM", "llama", "float32")
     pairs, scores = tmp_path / "pairs.jsonl", tmp_path / "scores.parquet"
     pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a in PAIRS))
     scored = []
     for model in (file, str(tmp_path / "plain")):
-        assert _code(["score", model, "--input", str(pairs), "--out", str(scores), "--overwrite"], debug=True) == 0
+        assert (
+            run_command(["score", model, "--input", str(pairs), "--out", str(scores), "--overwrite"], debug=True) == 0
+        )
         scored.append(pl.read_parquet(scores)["logp"].to_list())
         scores.unlink()
     assert scored[0] == scored[1] and len(scored[0]) == len(PAIRS)
-    assert _code(["save", file, str(tmp_path / "plain")], debug=False) == 2
+    assert run_command(["save", file, str(tmp_path / "plain")], debug=False) == 2
     assert "choose another folder for the model" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import BackendError, ConfigError, ModelError
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
@@ -261,12 +261,12 @@ def test_the_commands_score_and_probe(serve, lm: LanguageModel, brief: Dataset, 
     pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a, _ in PAIRS))
     how = ["--backend", "openai", "--base-url", serve(), "--tokenizer", "demo"]
     scores, data, run = tmp_path / "s.parquet", tmp_path / "data.parquet", tmp_path / "run"
-    assert _code(["score", "served", "--input", str(pairs), "--out", str(scores), *how], debug=True) == 0
+    assert run_command(["score", "served", "--input", str(pairs), "--out", str(scores), *how], debug=True) == 0
     found = pl.read_parquet(scores)
     np.testing.assert_allclose(found["logp"].to_numpy(), lm.log_probs(PAIRS), atol=1e-4, rtol=0)
     write_table(data, to_published(brief.sample(2).table, brief.boundaries))
     capsys.readouterr()
-    assert _code(["probe", "served", "--dataset", str(data), "--out", str(run), *how, "--json"], debug=True) == 0
+    assert run_command(["probe", "served", "--dataset", str(data), "--out", str(run), *how, "--json"], debug=True) == 0
     assert {row["model"] for row in json.loads(capsys.readouterr().out)["summary"]} == {"served"}
     for argv, what in (
         (["--backend", "openai"], "--base-url"),
@@ -275,7 +275,10 @@ def test_the_commands_score_and_probe(serve, lm: LanguageModel, brief: Dataset, 
         ([*how, "--dtype", "bfloat16"], "--dtype"),
     ):
         assert (
-            _code(["score", "served", "--input", str(pairs), "--out", str(tmp_path / "x.csv"), *argv], debug=False) == 2
+            run_command(
+                ["score", "served", "--input", str(pairs), "--out", str(tmp_path / "x.csv"), *argv], debug=False
+            )
+            == 2
         )
         assert what in capsys.readouterr().err
 
@@ -289,8 +292,8 @@ def test_the_commands_send_a_key_that_was_named_and_show_none(serve, tmp_path: P
     def said_by(mode: str, *words: str) -> str:
         how = ["--backend", "openai", "--base-url", serve(mode), *words]
         with pytest.raises(BackendError) as caught:
-            _code([*scores, *how], debug=True)
-        assert _code([*scores, *how], debug=False) == 1
+            run_command([*scores, *how], debug=True)
+        assert run_command([*scores, *how], debug=False) == 1
         said = capsys.readouterr()
         return "".join(traceback.format_exception(caught.value)) + said.out + said.err
 
@@ -298,7 +301,7 @@ def test_the_commands_send_a_key_that_was_named_and_show_none(serve, tmp_path: P
     named = said_by("key in a 403", "--api-key-env", "OPENAI_API_KEY")
     assert "what is Bearer *** to me" in named and not any(KEY[i : i + 8] in named for i in range(len(KEY) - 7))
     how = ["--backend", "openai", "--base-url", "http://gpu-box.invalid/v1", "--api-key-env", "OPENAI_API_KEY"]
-    assert _code([*scores, *how], debug=False) == 1
+    assert run_command([*scores, *how], debug=False) == 1
     assert "the key goes to http://gpu-box.invalid/v1 unencrypted" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "s.csv").exists()
 

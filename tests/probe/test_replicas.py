@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import torch
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
@@ -95,8 +95,11 @@ def test_two_replicas_of_which_one_is_killed_give_the_same_bytes(data: Dataset, 
 def test_the_command_spreads_a_run(data: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_table(tmp_path / "data.parquet", to_published(data.sample(2).table, data.boundaries))
     how = ["--dataset", str(tmp_path / "data.parquet"), "--device", "cpu"]
-    assert _code(["probe", "demo-untrained", *how, "--out", str(tmp_path / "one")], debug=True) == 0
-    assert _code(["probe", "demo-untrained", *how, "--out", str(tmp_path / "two"), "--workers", "2"], debug=True) == 0
+    assert run_command(["probe", "demo-untrained", *how, "--out", str(tmp_path / "one")], debug=True) == 0
+    assert (
+        run_command(["probe", "demo-untrained", *how, "--out", str(tmp_path / "two"), "--workers", "2"], debug=True)
+        == 0
+    )
     one, two = (pl.read_parquet(tmp_path / name / "scores.parquet") for name in ("one", "two"))
     assert one.equals(two)
     capsys.readouterr()
@@ -104,7 +107,7 @@ def test_the_command_spreads_a_run(data: Dataset, tmp_path: Path, capsys: pytest
         (["--workers", "2", "--edit", "x.safetensors"], "not for replicas"),
         (["--gpus-per-replica", "1"], "--workers or --ray"),
     ):
-        assert _code(["probe", "demo-untrained", *how, "--out", str(tmp_path / "three"), *more], debug=False) == 2
+        assert run_command(["probe", "demo-untrained", *how, "--out", str(tmp_path / "three"), *more], debug=False) == 2
         assert what in capsys.readouterr().err
 
 

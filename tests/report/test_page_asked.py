@@ -10,11 +10,11 @@ import pytest
 from anachron.core.errors import DataError
 from anachron.core.periods import Period
 from anachron.core.several_periods import parse_periods
-from anachron.probe.ask.run import read_answers, read_asked
+from anachron.probe.ask.run import read_answer_run, read_answers
 from anachron.probe.check.questions import read_facts
-from anachron.report.page.asked import LONGEST
+from anachron.report.page.answers import LONGEST
 from anachron.report.studies import write_metrics, write_report
-from anachron.report.terminal.asked import answer_lines
+from anachron.report.terminal.answers import answer_table_lines
 from asked_runs import AS_OF, ask, early, known, scores_of
 
 pytestmark = pytest.mark.full  # two runs are asked first, which takes seconds
@@ -56,7 +56,7 @@ def test_runs_that_asked_come_last_with_their_words(page: tuple[dict, Path], run
     assert [run["format"] for run in data["runs"]] == ["raw", "asked by generate", "asked by generate"]
     assert data["asked"][0] is None and len(data["asked"]) == len(data["metrics"]) == 3
     for part, folder in zip(data["asked"][1:], runs[:2], strict=True):
-        answers, (_, facts) = read_answers(folder), read_asked(folder)
+        answers, (_, facts) = read_answers(folder), read_answer_run(folder)
         assert len(part["facts"]) == len(data["facts"]["id"]) == facts.height
         by_id = dict(zip(data["facts"]["id"], part["facts"], strict=True))
         for fact in facts.iter_rows(named=True):
@@ -118,7 +118,7 @@ def test_metrics_write_what_was_asked_and_the_bridge(runs: list[Path], tmp_path:
     assert set(both["model"]) == {"early"} and both.height == 4
     assert not any(pl.read_csv(tmp_path / "conversion.csv")["converts"])
     row = pl.read_parquet(tmp_path / "bridge.parquet").filter(asked="choice").row(0, named=True)
-    lines = list(answer_lines(written.tables))
+    lines = list(answer_table_lines(written.tables))
     assert lines[0].startswith("talking, asked by generate: W by choice 100.0 % [") and len(lines) == 2 + 2 + 4
     assert f"r {row['correlation']:.2f} [" in lines[2] if row["correlation"] is not None else "r - [-, -]" in lines[2]
     assert f"bias {100 * row['bias']:+.1f} points" in lines[2] and "W by choice is not converted" in lines[4]

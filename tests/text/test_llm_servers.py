@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import BackendError, ConfigError
 from anachron.io.answers import Answer, AnswerCache
 from anachron.io.jobs import Callbacks
@@ -117,7 +117,9 @@ def test_no_command_shows_or_keeps_such_a_key(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f.csv").write_text("subject,relation,object,start,end\nFrance,capital,Paris,1900,\n")
-    code = _code([*command, "--out", "out.json" if "cloze" in command else "out.jsonl", "--api-key-env", key], False)
+    code = run_command(
+        [*command, "--out", "out.json" if "cloze" in command else "out.jsonl", "--api-key-env", key], False
+    )
     if key != KEY and "--dry-run" in command:
         assert code == 0  # nothing is sent, and the variable is not looked for
     else:
@@ -253,7 +255,10 @@ def test_such_options_are_one_line(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f.csv").write_text("subject,relation,object,start,end\nFrance,capital,Paris,1900,1950\n")
-    assert _code([*command, "--out", "out.jsonl", "--price-in", "1", "--price-out", "1", *option.split()], False) == 2
+    assert (
+        run_command([*command, "--out", "out.jsonl", "--price-in", "1", "--price-out", "1", *option.split()], False)
+        == 2
+    )
     said = capsys.readouterr().err
     assert "unexpected" not in said and option[2:7] in said
 

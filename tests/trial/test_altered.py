@@ -21,9 +21,9 @@ from anachron.core.errors import AnachronError
 from anachron.data.question_files import verbalise
 from anachron.data.updates.cases import load_cases
 from anachron.edit.corpus import open_corpus
-from anachron.edit.covariance.collect import collect
+from anachron.edit.covariance.collect import collect_covariance
 from anachron.edit.methods.mend import MendSettings
-from anachron.edit.plan import plan
+from anachron.edit.plan import plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.edit.training.mend import train_mend
 from anachron.edit.training.mend_examples import MendExample
@@ -36,7 +36,7 @@ from anachron.probe.ask.chat import ChatAnswerer
 from anachron.probe.ask.probing import AskSettings, check_by_answers
 from anachron.probe.ask.run import read_answers
 from anachron.probe.ask.runs import read_source
-from anachron.probe.check.check import check_facts
+from anachron.probe.check.check import check
 from anachron.probe.check.questions import read_facts
 from anachron.probe.horizon.find import find_horizon, find_horizon_by_answers, read_horizon, read_horizon_changes
 from anachron.probe.runs import find_sources, read_runs
@@ -109,10 +109,10 @@ def by_scores(place: Path, server: Server) -> Kind:
         return [table.rows() for table in tables], log_to(folder, SimpleNamespace(log=lambda numbers: None))
 
     def repeat(folder: Path) -> Any:
-        found = check_facts(lm, facts, folder)
+        found = check(lm, facts, folder)
         return found.verdicts.rows(), found.summary, found.present.rows()
 
-    check_facts(other, facts, place / "foreign")
+    check(other, facts, place / "foreign")
     return Kind(place / "run", repeat, read, place / "foreign")
 
 
@@ -198,7 +198,7 @@ def worded(place: Path, server: Server) -> Kind:
 
 def evaluated(place: Path, server: Server) -> Kind:
     lm, settings = load_model("demo"), EvaluateSettings(measures=Measures(fluency_tokens=0))
-    methods = plan(lm, ["FT", "PROMPT"], changes={"FT": {"steps": 2}})
+    methods = plan_edits(lm, ["FT", "PROMPT"], changes={"FT": {"steps": 2}})
 
     def numbers(tables: Mapping[str, pl.DataFrame]) -> Any:
         kept = {name: table.drop("seconds", strict=False) for name, table in tables.items() if table.height}
@@ -216,7 +216,9 @@ def covariance(place: Path, server: Server) -> Kind:
     lm, text = make_lm("llama", "mistral"), open_corpus(place / "text.txt")
 
     def repeat(folder: Path, layer: int = 1) -> Any:
-        (found,) = collect(lm, [f"model.layers.{layer}.mlp.down_proj"], text, tokens=500, cache=folder).values()
+        (found,) = collect_covariance(
+            lm, [f"model.layers.{layer}.mlp.down_proj"], text, tokens=500, cache=folder
+        ).values()
         return found.matrix.tolist(), found.tokens
 
     repeat(place / "foreign", 0)

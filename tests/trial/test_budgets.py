@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from asked_runs import FACTS
 from llm_server import Reply, chat, error, prompt_of, serving
 
@@ -84,7 +84,7 @@ def fault(account: Account, budget: str, limited: bool, facts: Path, out: Path, 
         for times in (1, 1, 1, 2):
             amount = times * float(budget.split()[0].replace("k", "000"))
             unit = budget.split()[1]
-            code = _code([*line, "--budget", f"{amount:g} {unit}"], False)
+            code = run_command([*line, "--budget", f"{amount:g} {unit}"], False)
             told = "".join(capsys.readouterr())
             if code not in (0, 1, 2) or "unexpected" in told:
                 return f"code {code}: {told[-300:]}"

@@ -12,7 +12,7 @@ import pytest
 from anachron.core.errors import AnachronError
 from anachron.data.dataset import Dataset
 from anachron.data.updates.cases import load_cases
-from anachron.edit.plan import plan
+from anachron.edit.plan import plan_edits
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.run_folder import RunFolder
@@ -87,7 +87,7 @@ def tables(folder: Path) -> dict[str, list]:
 def kinds(lm: LanguageModel, data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> list[Kind]:
     place = tmp_path_factory.mktemp("runs")
     cases = load_cases("mini-updates", limit=3)
-    methods = plan(lm, ["FT", "PROMPT"], changes={"FT": {"steps": 2}})
+    methods = plan_edits(lm, ["FT", "PROMPT"], changes={"FT": {"steps": 2}})
 
     def probe(folder: Path) -> None:
         run_probe(lm, data, folder)

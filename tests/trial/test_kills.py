@@ -18,8 +18,8 @@ from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
 from anachron.data.loaders import load_dataset
 from anachron.data.updates.cases import CaseSet, load_cases
-from anachron.edit.covariance.collect import collect
-from anachron.edit.plan import plan
+from anachron.edit.covariance.collect import collect_covariance
+from anachron.edit.plan import plan_edits
 from anachron.evaluate import joint_edits
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
@@ -44,7 +44,7 @@ def probe(lm: LanguageModel, folder: Path, data: str) -> None:
 def evaluate(lm: LanguageModel, folder: Path, data: str) -> None:
     joint_edits.SAVE_EVERY = 1
     settings = EvaluateSettings("sequential", measures=Measures(fluency_tokens=0))
-    methods = plan(lm, ["FT"], changes={"FT": {"steps": 1}})
+    methods = plan_edits(lm, ["FT"], changes={"FT": {"steps": 1}})
     run_evaluation(lm, two_updates(), methods, folder, settings)
 
 
@@ -56,7 +56,7 @@ def two_updates() -> CaseSet:
 def covariance(lm: LanguageModel, folder: Path, data: str) -> None:
     text = folder.parent / "text.txt"
     text.write_text("Paris is the capital of France. " * 40)
-    collect(
+    collect_covariance(
         lm, ["model.layers.1.mlp.down_proj"], text, tokens=200, window=32, batch_tokens=64, cache=folder,
         checkpoint_seconds=0,
     )  # fmt: skip

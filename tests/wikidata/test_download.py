@@ -18,7 +18,7 @@ import pytest
 from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.io.servers import retry_after
 from anachron.wikidata.fetching import download
-from anachron.wikidata.fetching.sources import Source
+from anachron.wikidata.fetching.sources import RemoteFile
 from anachron.wikidata.fetching.web import Manners, client
 from wikidata.flaky import Answer, Cut, Flaky, Hang, Lie
 
@@ -35,7 +35,7 @@ def server():
 
 
 def source(server, data=DATA, **changes):
-    whole = Source("dump", "2021-01-04", NAME, server.url + PATH, len(data), "sha1", hashlib.sha1(data).hexdigest())
+    whole = RemoteFile("dump", "2021-01-04", NAME, server.url + PATH, len(data), "sha1", hashlib.sha1(data).hexdigest())
     return replace(whole, **changes)
 
 

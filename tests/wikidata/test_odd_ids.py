@@ -10,7 +10,7 @@ from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.selection.explain import explain_entity
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.select import select_facts
-from anachron.wikidata.updates.build import Settings, build_updates
+from anachron.wikidata.updates.build import UpdateSettings, build_updates
 from anachron.wikidata.updates.explain import explain_changes
 from wikidata.dumps import NOVALUE, entity, item, statement, time, write_dump
 from wikidata.made import write_snapshot
@@ -59,7 +59,7 @@ def test_a_snapshot_that_holds_one_is_compared_and_selected_from(tmp_path, odd):
         )
         sides.append((old, new))
     (old, new) = sides[1]
-    plain, built = (build_updates(*pair, tmp_path / f"{n}.parquet", Settings()) for n, pair in enumerate(sides))
+    plain, built = (build_updates(*pair, tmp_path / f"{n}.parquet", UpdateSettings()) for n, pair in enumerate(sides))
     assert plain.updates.drop("neighborhood").equals(built.updates.drop("neighborhood"), null_equal=True)
     for side in ("old", "new"):
         known = {step["step"]: step["dropped"] for step in built.steps[side]}["known values"]

@@ -29,7 +29,7 @@ from anachron.wikidata.reading.rebucket import rebucket
 from anachron.wikidata.reading.snapshot import check_table, readable
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
-from anachron.wikidata.updates.build import Settings, build_updates, companions
+from anachron.wikidata.updates.build import UpdateSettings, build_updates, companions
 from store_server import KEY, SECRET, Faults, Server, proxy, serving
 from wikidata.dumps import write_dump
 from wikidata.test_ingest import SETTINGS, some_entities
@@ -351,7 +351,7 @@ def test_the_same_facts_and_updates_though_no_listing_shows_anything(store, serv
 @pytest.mark.full
 def test_updates_meet_nothing_of_earlier_ones_that_no_listing_shows(store, served, tmp_path, world):
     served.faults.late = NEVER
-    few, many = (Settings(popularity=False, neighbours=number) for number in (1, 10))
+    few, many = (UpdateSettings(popularity=False, neighbours=number) for number in (1, 10))
     build_updates(*world, tmp_path / "u.parquet", few)
     build_updates(*world, store / "u.parquet", many, redirects={"Q20": "Q22"})
     build_updates(*world, store / "u.parquet", few)
@@ -360,7 +360,7 @@ def test_updates_meet_nothing_of_earlier_ones_that_no_listing_shows(store, serve
 
 @pytest.mark.full
 def test_snapshots_are_the_same_whether_a_listing_shows_their_files_or_not(store, served, tmp_path, world, monkeypatch):
-    sides, settings = on_the_store(store, world), Settings(popularity=False)
+    sides, settings = on_the_store(store, world), UpdateSettings(popularity=False)
     build_updates(*world, tmp_path / "u.parquet", settings)
     served.faults.late = NEVER
     with monkeypatch.context() as patch:
@@ -394,8 +394,8 @@ def same_facts_and_updates(store: StorePath, tmp_path: Path, world: tuple[Path, 
     """Check that both snapshots of a world, put on a store, give there the bytes that they give here."""
     sides = on_the_store(store, world)
     here, there = tmp_path / "u.parquet", store / "u.parquet"
-    build_updates(*world, here, Settings(popularity=False))
-    build_updates(*sides, there, Settings(popularity=False), spread=spread)
+    build_updates(*world, here, UpdateSettings(popularity=False))
+    build_updates(*sides, there, UpdateSettings(popularity=False), spread=spread)
     for one, other in zip((here, *companions(here).values()), (there, *companions(there).values()), strict=True):
         assert other.read_bytes() == one.read_bytes()
     facts = replace(Selection(), popularity=False, top_per_relation=None, ended_before=3000)
@@ -486,11 +486,11 @@ def test_jobs_outlive_a_storm(store, served, tmp_path, world, monkeypatch, kind)
     sides = on_the_store(store, world)
     dump = write_dump(tmp_path / "dump.json", some_entities())
     (store / dump.name).put(dump)
-    build_updates(*world, tmp_path / "u.parquet", Settings(popularity=False))
+    build_updates(*world, tmp_path / "u.parquet", UpdateSettings(popularity=False))
     ingest(dump, tmp_path / "here", SETTINGS, range_bytes=12_000)
     served.faults.kinds, served.faults.storm = (kind,), 12.0
     for within, job in (
-        ("statements/part", lambda: build_updates(*sides, store / "u.parquet", Settings(popularity=False))),
+        ("statements/part", lambda: build_updates(*sides, store / "u.parquet", UpdateSettings(popularity=False))),
         ("work", lambda: ingest(str(store / dump.name), store / "there", SETTINGS, range_bytes=12_000)),
     ):
         served.faults.within, served.faults._broke_out, served.faults.done[kind] = within, None, 0

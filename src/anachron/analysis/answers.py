@@ -46,6 +46,6 @@ def answers_of(runs: Iterable[tuple[str, str, Json, pl.DataFrame]]) -> Answers:
             raise ConfigError(f"two runs are both called {model!r}, asked by {asked_by}; ask with different --label")
         named = {"open_named": sum(summary["open"][name] for name in OPEN)}
         rows.append({name: (summary | key | named).get(name) for name in RUNS_SCHEMA})
-        told = facts.rename(LABELS).select(*(pl.lit(value).alias(name) for name, value in key.items()), pl.all())
-        tables.append(told)
+        renamed = facts.rename(LABELS).select(*(pl.lit(value).alias(name) for name, value in key.items()), pl.all())
+        tables.append(renamed)
     return Answers(pl.DataFrame(rows, schema=RUNS_SCHEMA), pl.concat(tables))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anachron.data.dataset import Dataset
     from anachron.probe.ask.asking import Answerer, AskSettings
     from anachron.probe.ask.budget import Cost, Prices
-    from anachron.probe.ask.probing import AskedCheck
+    from anachron.probe.ask.probing import AnswerCheck
     from anachron.probe.check.gate import Gate
     from anachron.probe.check.questions import CheckedFacts
     from anachron.probe.horizon.changes import Change
@@ -174,7 +174,7 @@ def refuse_unused(where: str, *groups: Any) -> None:
 def check_asked(
     model: str, facts: "CheckedFacts", out: Path, settings: "AskSettings", asking: AskOptions,
     scorer: "ScorerOptions", loading: "ModelOptions", gate: "Gate", **named: Any,
-) -> "AskedCheck | None":  # fmt: skip
+) -> "AnswerCheck | None":  # fmt: skip
     """Say what asking will cost, and check by answers; None where only the cost was asked for."""
     from anachron.probe.ask.probing import check_by_answers, check_ways, estimate_check
 
@@ -184,8 +184,8 @@ def check_asked(
     if asking.dry_run:
         return None
     answerer = asking.answerer(model, out, scorer, loading, label)
-    with on_screen().bar(model) as told:
-        return check_by_answers(answerer, facts, out, settings=settings, gate=gate, callbacks=told, **named)
+    with on_screen().bar(model) as bar:
+        return check_by_answers(answerer, facts, out, settings=settings, gate=gate, callbacks=bar, **named)
 
 
 def probe_asked(
@@ -194,19 +194,19 @@ def probe_asked(
 ) -> None:  # fmt: skip
     """Say what asking will cost, ask unless only that was asked for, and print what was found."""
     from anachron.probe.ask.probing import estimate_probe, probe_by_answers
-    from anachron.report.terminal.asked import asked_lines
+    from anachron.report.terminal.answers import answer_run_lines
 
     say_cost(data.facts, estimate_probe(data, settings, language), settings, asking, scorer)
     if asking.dry_run:
         return
     answerer = asking.answerer(model, out, scorer, loading, label)
-    with on_screen().bar(model) as told:
-        asked = probe_by_answers(answerer, data, out, settings=settings, language=language, callbacks=told)
+    with on_screen().bar(model) as bar:
+        asked = probe_by_answers(answerer, data, out, settings=settings, language=language, callbacks=bar)
     if as_json:
         print_json(asked.summary | {"run": str(asked.folder)})
         return
     stdout().print(f"{asked.label}, {asked.facts.height:,} facts", markup=False)
-    for line in asked_lines(asked.summary):
+    for line in answer_run_lines(asked.summary):
         stdout().print(line, markup=False)
     say(f"run folder: {asked.folder}")
 
@@ -219,8 +219,8 @@ def horizon_asked(
     from anachron.probe.horizon.find import ASKED, find_horizon_by_answers
 
     answerer = asking.answerer(model, out / ASKED, scorer, loading, label)
-    with on_screen().bar(model) as told:
-        return find_horizon_by_answers(answerer, changes, out, settings=settings, callbacks=told, **limits)
+    with on_screen().bar(model) as bar:
+        return find_horizon_by_answers(answerer, changes, out, settings=settings, callbacks=bar, **limits)
 
 
 def say_cost(

@@ -175,10 +175,10 @@ def statements(
 
     Example: anachron build statements questions.parquet --out DATASET.parquet
     """
-    from anachron.data.build_statements import build_dataset
+    from anachron.data.build_statements import build_statements
     from anachron.data.card import counts, statistics
 
-    built = build_dataset(
+    built = build_statements(
         questions,
         out,
         boundaries=boundaries,  # type: ignore[arg-type]
@@ -190,14 +190,14 @@ def statements(
         sample=sample,
         as_of=as_of,
     )
-    there, told = place(out), {}
+    there, extra = place(out), {}
     if built.own is not None:
         tell_notes(built.own.notes)
         tell_left_out(built.own.left_out, built.own.about.height, str(built.own.as_of))
-        told = {"left_out": built.own.left_out.to_dicts()}
+        extra = {"left_out": built.own.left_out.to_dicts()}
     if json_:
         numbers = {**counts(built.table), "statistics": statistics(built.table)}
-        print_json({"out": str(there), "card": str(built.card), **numbers, **told})
+        print_json({"out": str(there), "card": str(built.card), **numbers, **extra})
     else:
         print_statements(built, there)
 

@@ -118,12 +118,12 @@ def check(
             language=language,
         )  # fmt: skip
     else:
-        from anachron.probe.check.check import check_facts
+        from anachron.probe.check.check import check
         from anachron.probe.run import ProbeSettings  # it loads torch, which takes longer than reading facts
 
         settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
-        with scorer.open(model, scorer.place(**asdict(replicas)), loading) as lm, on_screen().bar(model) as told:
-            found = check_facts(lm, asked, out, settings=settings, gate=demands, baseline=gate.baseline, callbacks=told)
+        with scorer.open(model, scorer.place(**asdict(replicas)), loading) as lm, on_screen().bar(model) as bar:
+            found = check(lm, asked, out, settings=settings, gate=demands, baseline=gate.baseline, callbacks=bar)
     if found is not None:
         _tell(found, gate.junit, page=page, as_json=json_)
 
@@ -149,7 +149,7 @@ def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> N
 
 
 def _print(found: "Check") -> None:
-    from anachron.report.terminal.asked import asked_lines
+    from anachron.report.terminal.answers import answer_run_lines
     from anachron.report.terminal.verdicts import LEGEND, summary_lines, verdict_lines
 
     screen = stdout()
@@ -158,7 +158,7 @@ def _print(found: "Check") -> None:
     asked = found.summary.get("answers")
     if asked is None:
         screen.print(LEGEND, style="dim", markup=False)
-    for line in (*summary_lines(found.summary), *(asked_lines(asked) if asked is not None else ())):
+    for line in (*summary_lines(found.summary), *(answer_run_lines(asked) if asked is not None else ())):
         screen.print(line, markup=False)
     for one in found.outcomes:
         verdict = "NO VERDICT" if one.error is not None else "passed" if one.passed else "FAILED"

@@ -88,10 +88,10 @@ def covariance(
     check_settings(precision=collecting.precision, regularise=collecting.regularise)
     text = open_corpus(corpus, column=column, revision=corpus_revision)
     lm = loading.load(model)
-    with on_screen().bar(model) as told:
+    with on_screen().bar(model) as bar:
         prepared = prepare_covariance(
             lm, text, layers=numbers, modules=names, factors=chosen_factors, cache=cache or cache_folder(),
-            callbacks=told, **asdict(collecting),
+            callbacks=bar, **asdict(collecting),
         )  # fmt: skip
     rows, kept = [_row(module) for module in prepared], prepared[0].moment.folder
     if json_:

@@ -12,6 +12,7 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, FOLDER
+from anachron.edit.methods import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +34,8 @@ def edit(
     method: Annotated[
         str,
         typer.Option(
-            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT or an installed "
-            "one; 'ROME dated' states the date, 'ROME METO' edits the old fact too, both with their dates."
+            help=f"{', '.join(METHODS)}; 'ROME dated' states the date, 'ROME METO' edits the old fact too, "
+            "both with their dates."
         ),
     ],
     out: Annotated[Path, typer.Option(help="File for the edit: .safetensors."), FILE],
@@ -191,7 +192,7 @@ class EvaluationOptions:
         from anachron.edit.corpus import open_corpus
         from anachron.evaluate.lifelong import LifelongSettings
         from anachron.evaluate.measure import Measures
-        from anachron.evaluate.measures.audit import Audit
+        from anachron.evaluate.measures.audit import AnswerAudit
         from anachron.evaluate.measures.dated import WAYS, Dating
         from anachron.evaluate.measures.perplexity import TOKENS
         from anachron.evaluate.run import EvaluateSettings
@@ -203,7 +204,7 @@ class EvaluationOptions:
             raise ConfigError(f"--audit-tokens {self.audit_tokens} is for --audit; add it, or leave this out")
         ways = WAYS if self.ways is None else tuple(split_commas(self.ways))
         dating = Dating(self.until, ways=ways) if self.dated else None
-        audit = Audit(self.audit_tokens or Audit().most_tokens) if self.audit else None
+        audit = AnswerAudit(self.audit_tokens or AnswerAudit().most_tokens) if self.audit else None
         measures = Measures(
             self.fluency_tokens, self.batch_tokens, self.generate, dating, self.token_accuracy, audit=audit
         )
@@ -234,9 +235,8 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT, separated by "
-            "commas; 'ROME dated' states the date in its requests, 'ROME METO' edits the old fact too, both"
-            " with their dates."
+            help=f"{', '.join(METHODS)}, separated by commas; 'ROME dated' states the date in its requests, "
+            "'ROME METO' edits the old fact too, both with their dates."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder; further methods can be added to a finished one."), FOLDER],
@@ -268,8 +268,8 @@ def evaluate(
     if not json_:
         for one in planned:
             say(f"{one.printed_name}: settings: {one.source}")
-    with on_screen().bar(model) as told:
-        evaluated = evaluate_updates(lm, cases, planned, out, settings, style=style, callbacks=told)
+    with on_screen().bar(model) as bar:
+        evaluated = evaluate_updates(lm, cases, planned, out, settings, style=style, callbacks=bar)
     if json_:
         print_json({
             "dated": None, "atoke": None,

@@ -72,10 +72,10 @@ def inspect(
     data = selected.load(dataset, language=language)
 
     from anachron.report.export.inspect_package import (
-        export_questions,  # it loads torch, which takes longer than reading facts
+        export_inspect,  # it loads torch, which takes longer than reading facts
     )
 
-    manifest = export_questions(data, out, name=name, language=language)
+    manifest = export_inspect(data, out, name=name, language=language)
     package, task, counts = manifest["parameters"]["package"], manifest["parameters"]["task"], manifest["counts"]
     if json_:
         print_json({"out": str(out), "package": package, "task": task, **counts})

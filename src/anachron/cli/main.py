@@ -40,6 +40,7 @@ from anachron.cli import (
 )
 from anachron.cli.output import RESULTS, visible
 from anachron.core.errors import AnachronError, BackendError, ConfigError, of_machine
+from anachron.edit.methods import METHODS, method_names
 from anachron.io.store_requests import of_polars
 
 INTERRUPTED = 130
@@ -106,8 +107,11 @@ app.add_typer(runs_app, name="runs")
 runs.register(runs_app)
 
 
-def command_tree() -> Any:
-    """The commands as click has them: ``-o`` is ``--out`` everywhere, and a flag shows no type in the help."""
+def command_tree(installed: bool = True) -> Any:
+    """The commands as click has them: ``-o`` is ``--out`` everywhere, and a flag shows no type in the help.
+
+    installed: whether the help names editing methods of other packages too, for which these are looked up.
+    """
     tree: Any = typer.main.get_command(app)
     commands = [tree]
     for command in commands:
@@ -118,6 +122,8 @@ def command_tree() -> Any:
                 parameter.metavar = ""
             if "--out" in parameter.opts:
                 parameter.opts = ["--out", "-o"]
+            if installed and parameter.name in ("method", "methods"):
+                parameter.help = parameter.help.replace(", ".join(METHODS), ", ".join(method_names()))
     return tree
 
 
@@ -137,7 +143,7 @@ def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int
 
     pressed: whether that came. A library that is interrupted while it is imported may answer by an error of its own.
     """
-    code = _code([word for word in argv if word != "--debug"], "--debug" in argv, pressed)
+    code = run_command([word for word in argv if word != "--debug"], "--debug" in argv, pressed)
     try:
         sys.stdout.flush()
     except OSError as error:  # a reader that has gone, as head does, is no news; a full disk is
@@ -148,7 +154,7 @@ def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int
     return code
 
 
-def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: False) -> int:
+def run_command(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: False) -> int:
     try:
         return _called(argv, debug, pressed)
     except USAGE_ERROR as error:
@@ -165,15 +171,15 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
     except Exception as error:  # a bug, or an input nobody thought of: say so in one line, and how to see more
         if debug:
             raise
-        told = of_polars(error)  # what a store answered may hold keys
-        reason = " ".join(str(told or error).split())
+        store_error = of_polars(error)  # what a store answered may hold keys
+        reason = " ".join(str(store_error or error).split())
         if isinstance(error, OSError) and error.filename == RESULTS:
             _drop_stdout()
             _say(_lost(error))
-        elif told is None and (known := of_machine(error)) is not None:
+        elif store_error is None and (known := of_machine(error)) is not None:
             _say(f"error: {' '.join(known.split())}")
         else:
-            _say(f"error: {type(told or error).__name__}: {reason} (unexpected; --debug shows where)")
+            _say(f"error: {type(store_error or error).__name__}: {reason} (unexpected; --debug shows where)")
         return 2 if argv[:1] == ["check"] else 1
 
 
@@ -205,7 +211,10 @@ def _refuse_stores(argv: list[str]) -> None:
 def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
     _refuse_stores(argv)
     try:
-        code = int(command_tree()(args=with_commas(argv), prog_name="anachron", standalone_mode=False) or 0)
+        asked_for_help = not {"--help", "-h"}.isdisjoint(argv)
+        code = int(
+            command_tree(asked_for_help)(args=with_commas(argv), prog_name="anachron", standalone_mode=False) or 0
+        )
     except typer.Abort:
         raise KeyboardInterrupt from None
     except Exception:  # a library that Ctrl-C met while it was imported may answer by an error of its own

@@ -38,18 +38,18 @@ def metrics(
     Example: anachron metrics runs/gpt2 --out tables
     """
     from anachron.report.studies import write_metrics
-    from anachron.report.terminal.asked import answer_lines
+    from anachron.report.terminal.answers import answer_table_lines
     from anachron.report.terminal.tables import summary_table
 
-    told = on_screen()
-    with told.bars() as progress:
-        written = write_metrics(scores, out, style=style, warn=told.warn, progress=progress, **asdict(study))
+    screen = on_screen()
+    with screen.bars() as progress:
+        written = write_metrics(scores, out, style=style, warn=screen.warn, progress=progress, **asdict(study))
     if json_:
         print_json({**_results(written), "notes": written.notes, "left_out": dict(written.left_out)})
         return
     if "summary" in written.tables:
         stdout().print(summary_table(written.summary))
-    for line in answer_lines(written.tables):
+    for line in answer_table_lines(written.tables):
         stdout().print(line, markup=False, soft_wrap=True)
     _say_notes(written, out)
     say(f"{counted(len(written.tables), 'table')} written to {out}")
@@ -75,9 +75,9 @@ def report(
     """
     from anachron.report.studies import TABLES, write_report
 
-    told = on_screen()
-    with told.bars() as progress:
-        made = write_report(scores, out, style=style, warn=told.warn, progress=progress, **asdict(study))
+    screen = on_screen()
+    with screen.bars() as progress:
+        made = write_report(scores, out, style=style, warn=screen.warn, progress=progress, **asdict(study))
     written, tables, figures = made.written, out / TABLES, made.figures
     if json_:
         print_json({

@@ -114,8 +114,8 @@ def probe(
     assert backend is not None
     for name, model_label, folder in named:
         settings = ProbeSettings(label=model_label, deterministic=replicas.deterministic, seed=seed, **asdict(texts))
-        with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as told:
-            result = run_probe(lm, data, folder, settings, callbacks=told)
+        with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as bar:
+            result = run_probe(lm, data, folder, settings, callbacks=bar)
         say(_done(name, result.record, folder))
         del lm
     _tell(write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed), data, folders, out, json_)

@@ -129,8 +129,8 @@ def train_mend(
     lm = loading.load(model)
     if chosen is None:
         settings = replace(settings, layers=last_blocks(find_sites(lm.model)))
-    with on_screen().bar(model) as told:
-        network = train(lm, lessons.examples, out, settings, checkpoint_every=checkpoint_every, callbacks=told)
+    with on_screen().bar(model) as bar:
+        network = train(lm, lessons.examples, out, settings, checkpoint_every=checkpoint_every, callbacks=bar)
     course = network.about["course"]
     if json_:
         print_json({

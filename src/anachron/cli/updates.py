@@ -23,7 +23,7 @@ from anachron.cli.outputs import FILE, UPDATES
 from anachron.io.stores import place
 
 if TYPE_CHECKING:
-    from anachron.wikidata.updates.build import Settings
+    from anachron.wikidata.updates.build import UpdateSettings
 
 OldSnapshot = Annotated[Path, typer.Option("--old", help="The earlier snapshot, made by wikidata ingest.")]
 NewSnapshot = Annotated[
@@ -131,14 +131,14 @@ def _merged_line(counts: Any, listed: int, new: Path) -> str:
     return f"merged items: {counts['redirected']['triples']:,} old triples follow them{words}"
 
 
-def update_settings(unchanged_groups: str, **more: Any) -> "Settings":
+def update_settings(unchanged_groups: str, **more: Any) -> "UpdateSettings":
     """Settings with ``--unchanged-groups``. Raises `ConfigError` for anything but skip and label."""
     from anachron.core.errors import ConfigError
-    from anachron.wikidata.updates.build import Settings
+    from anachron.wikidata.updates.build import UpdateSettings
 
     if unchanged_groups not in ("skip", "label"):
         raise ConfigError(f"--unchanged-groups {unchanged_groups!r}: choose skip or label")
-    return Settings(label_unchanged=unchanged_groups == "label", **more)
+    return UpdateSettings(label_unchanged=unchanged_groups == "label", **more)
 
 
 def cloze(

@@ -83,8 +83,8 @@ def ingest(
     source, target = place(dump), place(out)
     listed = None if entities is None else read_entity_list(entities)
     settings = IngestSettings(date, wiki, language, limit=limit, entities=listed, buckets=buckets, most_bad=most_bad)
-    with on_screen().bar(f"reading {source.name}", "bytes") as told:
-        manifest = run(source, target, settings, workers=spread.workers, ray=spread.ray, callbacks=told)
+    with on_screen().bar(f"reading {source.name}", "bytes") as bar:
+        manifest = run(source, target, settings, workers=spread.workers, ray=spread.ray, callbacks=bar)
     print_json(manifest) if json_ else print_ingest(manifest, target, entities)
 
 

@@ -97,8 +97,8 @@ def way_out(error: Exception) -> str:
 def _number(error: Exception) -> int | None:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
-    told = _OF_RUST.search(str(error))
-    return None if told is None else int(told[1])
+    status = _OF_RUST.search(str(error))
+    return None if status is None else int(status[1])
 
 
 def of_machine(error: BaseException) -> str | None:

@@ -11,11 +11,11 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.core.periods import Boundaries
 from anachron.data.card import card, card_of, counts, history
 from anachron.data.columns import to_published
-from anachron.data.facts import asked_facts, read_questions
+from anachron.data.facts import facts_with_questions, read_questions
 from anachron.data.own.columns import NEEDED
 from anachron.data.own.files import has_own_names, read_given_facts
 from anachron.data.own.statements import OwnFacts, own_facts
-from anachron.data.statements import build_statements
+from anachron.data.statements import make_statements
 from anachron.io.files import Json, file_fingerprint, write_bytes, write_manifest
 from anachron.io.stores import Place, place
 from anachron.io.tables import check_ending, write_table
@@ -28,7 +28,7 @@ COMMAND = "build statements"
 
 @dataclass(frozen=True)
 class BuiltDataset:
-    """What `build_dataset` wrote.
+    """What `build_statements` wrote.
 
     table: one row a statement, columns of `anachron.data.columns.STATEMENT_SCHEMA`. card: the file that tells how it
     came about. until: the last year asked about. own: what became of a file of one's own facts.
@@ -54,7 +54,7 @@ def until_of(questions: Place) -> int | None:
     return last_year(selected[-1]["ended_before"]) if selected else None
 
 
-def build_dataset(
+def build_statements(
     questions: Place | str,
     out: Place | str,
     *,
@@ -98,10 +98,10 @@ def build_dataset(
     if has_own_names(questions):
         given = read_given_facts(questions)
         worded = [fact.question for fact in given.facts if fact.question is not None]
-        tongue, wording = _chosen(language, style, parameters, worded, questions)
+        lang, wording = _chosen(language, style, parameters, worded, questions)
         own = own_facts(
             questions, as_of=as_of, boundaries=boundaries, seed=seed, sampling=sampling_named(sampling), until=until,
-            style=None if isinstance(wording, Wording) else wording, sample=sample, language=tongue,
+            style=None if isinstance(wording, Wording) else wording, sample=sample, language=lang,
             given=given,
         )  # fmt: skip
         write_table(left_out_of(out), own.left_out)
@@ -111,12 +111,12 @@ def build_dataset(
         if as_of is not None:
             raise ConfigError(f"as of {as_of}: for files with the columns {', '.join(NEEDED)}; leave it out")
         own, known, table = None, {}, read_questions(questions)
-        tongue, wording = _chosen(language, style, parameters, table["question"], questions)
+        lang, wording = _chosen(language, style, parameters, table["question"], questions)
         made, sampler = _asked(questions, table, boundaries, seed, until, sampling, wording, sample)
     made_here: Json = {
         "command": COMMAND,
         "parameters": {
-            "boundaries": boundaries, "seed": seed, **recorded(tongue, wording), "sample": sample, **known,
+            "boundaries": boundaries, "seed": seed, **recorded(lang, wording), "sample": sample, **known,
             **asdict(sampler),
         },
         "counts": counts(made),
@@ -139,13 +139,13 @@ def _asked(
     """Statements about the facts of a table that `anachron.verbalise` wrote, and how their dates were chosen."""
     until = until_of(questions) if until is None else until
     try:
-        asked = list(asked_facts(table))
+        asked = list(facts_with_questions(table))
         if sample is not None:
             few = set(sorted(item.fact.id for item in asked)[:sample])
             asked = [item for item in asked if item.fact.id in few]
         ends = [item.fact.period.end.year for item in asked if item.fact.period.end is not None]
         sampler = sampling_named(sampling, max(sampling_named(sampling).until, *ends) if until is None else until)
-        made = build_statements(asked, boundaries=boundaries, seed=seed, sampling=sampler, style=style)
+        made = make_statements(asked, boundaries=boundaries, seed=seed, sampling=sampler, style=style)
     except DataError as error:
         raise DataError(f"{questions}: {error}") from None
     if made["time"].null_count() == made.height:
@@ -164,12 +164,12 @@ def _chosen(
     spoken = before.get("language") if before.get("language") not in STYLES else None
     if language is None and style is None and spoken is None:
         style = made
-    tongue, wording = chosen(language, style)
+    lang, wording = chosen(language, style)
     asked = spoken or (guessed_language(worded) if made is None else wording_of(made).language)
-    if asked not in (None, tongue.name):
-        option = f"--language {tongue.code}" if style is None and language is not None else f"--style {wording}"
+    if asked not in (None, lang.name):
+        option = f"--language {lang.code}" if style is None and language is not None else f"--style {wording}"
         raise ConfigError(
-            f"{option}: the questions of {questions} are {asked}, and dates in {tongue.name} do not go with them; "
+            f"{option}: the questions of {questions} are {asked}, and dates in {lang.name} do not go with them; "
             "choose a style of their language"
         )
-    return tongue, wording
+    return lang, wording

@@ -9,7 +9,7 @@ from anachron.core.errors import DataError, first_line
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.question_tables import QUESTION_COLUMNS
-from anachron.data.statements import AskedFact
+from anachron.data.statements import FactWithQuestion
 from anachron.io.stores import Place
 from anachron.io.tables import read_table
 
@@ -60,7 +60,7 @@ def read_questions(path: Place | str) -> pl.DataFrame:
         raise DataError(f"{path}: {first_line(error)}") from error
 
 
-def asked_facts(table: pl.DataFrame) -> Iterable[AskedFact]:
+def facts_with_questions(table: pl.DataFrame) -> Iterable[FactWithQuestion]:
     """The rows of `read_questions` as facts to be asked.
 
     Raises `DataError` naming the row of a date that is none, and of a fact that is there twice.
@@ -78,7 +78,7 @@ def asked_facts(table: pl.DataFrame) -> Iterable[AskedFact]:
             raise DataError(f"row {number}: {error}") from None
         if rows.setdefault(fact.id, number) != number:
             raise DataError(f"row {number}: the same fact as row {rows[fact.id]} ({fact.subject}, {fact.object})")
-        yield AskedFact(
+        yield FactWithQuestion(
             fact, row["question"], row["other_objects"], row["subject_popularity"], row["object_popularity"],
             row["subject_from"], row["object_from"], others,
         )  # fmt: skip

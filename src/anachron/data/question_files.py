@@ -92,18 +92,18 @@ def verbalise(
     refuse_stores(cache)
     if out.suffix not in ENDINGS:
         raise ConfigError(f"{out}: unknown ending {out.suffix!r}; questions are lists, so use .parquet or .jsonl")
-    tongue, wording = chosen(language, style)
+    lang, wording = chosen(language, style)
     own = read_given_facts(facts).facts if has_own_names(facts) else None
-    every_row = facts_table(read_table(facts), str(facts)) if own is None else facts_to_ask(own, tongue)
-    brought = _brought(facts, own or (), tongue.name)
+    every_row = facts_table(read_table(facts), str(facts)) if own is None else facts_to_ask(own, lang)
+    brought = _brought(facts, own or (), lang.name)
     every_fact = facts_to_word(every_row, str(facts), by_model=llm is not None)
     table, asked = every_row[:limit], every_fact[:limit]
-    parameters: Json = {"seed": seed, "limit": limit, **recorded(tongue, wording)}
+    parameters: Json = {"seed": seed, "limit": limit, **recorded(lang, wording)}
     usage: Json = {}
     if llm is None:
         source = TEMPLATES
         worded_by = by_templates if own is None else by_templates_or_role  # one's own facts are asked as a probe does
-        outcomes: list[Outcome] = [brought.get(fact.fact_id) or worded_by(fact, seed, tongue) for fact in asked]
+        outcomes: list[Outcome] = [brought.get(fact.fact_id) or worded_by(fact, seed, lang) for fact in asked]
     else:
         source = llm.model
         # examples of the whole table, so that the first facts are asked in the same words when the rest follows

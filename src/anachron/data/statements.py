@@ -17,7 +17,7 @@ from anachron.text.openings import behind_opening
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFact:
+class FactWithQuestion:
     """A fact with its question and what else is known of it.
 
     other_objects: the number of other objects that its subject and relation have.
@@ -44,8 +44,8 @@ class AskedFact:
     object_until: str | None = None
 
 
-def build_statements(
-    asked: Iterable[AskedFact],
+def make_statements(
+    asked: Iterable[FactWithQuestion],
     *,
     boundaries: Boundaries = "released",
     seed: int = 0,

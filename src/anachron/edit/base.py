@@ -198,7 +198,7 @@ def _without(rows: torch.Tensor, removed: torch.Tensor) -> torch.Tensor:
     return rows
 
 
-def fingerprint(lm: LanguageModel) -> str:
+def model_fingerprint(lm: LanguageModel) -> str:
     """Fingerprint of the model as it is without any edit that is in force."""
     return lm.edit_of or lm.fingerprint()
 
@@ -222,7 +222,7 @@ def require_own(lm: LanguageModel, model: str, made_on: Json | None, what: str, 
 
     made_on: what `LanguageModel.described` said of that one, so that the error can say what differs. fix: what to do.
     """
-    if model == (here := fingerprint(lm)):
+    if model == (here := model_fingerprint(lm)):
         return
     reason = ""
     if isinstance(made_on, dict):

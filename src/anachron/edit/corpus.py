@@ -210,7 +210,7 @@ def leading_specials(tokenizer: Any) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class WindowBatch:
     """Windows of equal length, special tokens included, and the place in the corpus behind the last of them."""
 
     windows: list[list[int]]
@@ -223,7 +223,7 @@ class Batch:
 
 def token_batches(
     tokenizer: Any, corpus: Corpus, *, window: int, batch_tokens: int, left: int, place: Place = (0, 0)
-) -> Iterator[Batch]:
+) -> Iterator[WindowBatch]:
     """The next ``left`` tokens of a corpus from a place on, in batches of windows of one length.
 
     Every window starts with the tokenizer's leading special tokens, which count as tokens. Only the last window may be
@@ -242,14 +242,14 @@ def token_batches(
             full.append(ids)
             place = behind
         if full and (len(full) == size or len(ids) < window or not left):
-            yield Batch(full, place)
+            yield WindowBatch(full, place)
             full = []
         if len(ids) < window:
-            yield Batch([ids], behind)
+            yield WindowBatch([ids], behind)
         if not left:
             return
     if full:
-        yield Batch(full, place)
+        yield WindowBatch(full, place)
 
 
 def _contents(tokenizer: Any, corpus: Corpus, size: int, place: Place) -> Iterator[tuple[list[int], Place]]:

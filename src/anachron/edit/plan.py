@@ -58,7 +58,7 @@ class Planned:
         }
 
 
-def plan(
+def plan_edits(
     lm: LanguageModel,
     methods: Sequence[str],
     *,

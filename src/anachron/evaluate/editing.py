@@ -12,12 +12,12 @@ from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import Edit
 from anachron.edit.corpus import BUNDLED, Corpus, open_corpus
-from anachron.edit.covariance.collect import cache_folder, check_settings, collect
+from anachron.edit.covariance.collect import cache_folder, check_settings, collect_covariance
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit
 from anachron.edit.methods import check_scenarios
 from anachron.edit.methods.mend import MendNetwork
-from anachron.edit.plan import Planned, parse_method, plan
+from anachron.edit.plan import Planned, parse_method, plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.old_and_new import BESIDE, before_and_after, preferences
 from anachron.evaluate.requests import askable
@@ -103,13 +103,13 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callb
 
     def collected(modules: Sequence[str]) -> Mapping[str, SecondMoment]:
         assert corpus is not None
-        with callbacks.bar("covariance") as told:
-            return collect(
+        with callbacks.bar("covariance") as bar:
+            return collect_covariance(
                 lm, modules, corpus, tokens=choice.tokens or TOKENS, cache=choice.cache or cache_folder(),
-                regularise=choice.regularise, callbacks=replace(told, warn=Callbacks().warn) if short else told,
+                regularise=choice.regularise, callbacks=replace(bar, warn=Callbacks().warn) if short else bar,
             )  # fmt: skip
 
-    planned = plan(
+    planned = plan_edits(
         lm, choice.methods, changes=choice.changes, identity_covariance=choice.identity_covariance,
         collect=None if corpus is None else collected,
         network=None if choice.mend is None else MendNetwork.load(choice.mend, lm),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from anachron.core.errors import DataError
 from anachron.data.updates.case_records import EditCase
-from anachron.edit.base import Edit, edited, fingerprint
+from anachron.edit.base import Edit, edited, model_fingerprint
 from anachron.edit.failures import each_or_failure
 from anachron.edit.make import make_edit
 from anachron.edit.plan import Planned
@@ -105,13 +105,13 @@ def make_batch(lm: LanguageModel, planned: Planned, cases: Sequence[EditCase]) -
     asked, unaskable = askable(cases, planned.method, planned.variant)
     reasons = {result.case_id: result.reason or "" for result in unaskable}
     if not asked:
-        return JointEdit(Edit(model=fingerprint(lm)), {}, reasons)
+        return JointEdit(Edit(model=model_fingerprint(lm)), {}, reasons)
     batch = [request for _, requests in asked for request in requests]
     (edit,) = each_or_failure(lambda one: [joint_edit(lm, planned, one[0])], [batch])
     if isinstance(edit, Edit):
         return JointEdit(edit, {case.case_id: edit.about["seconds"] / len(asked) for case, _ in asked}, reasons)
     reasons |= {case.case_id: str(edit) for case, _ in asked}
-    return JointEdit(Edit(model=fingerprint(lm)), {}, reasons)
+    return JointEdit(Edit(model=model_fingerprint(lm)), {}, reasons)
 
 
 def joint_edit(lm: LanguageModel, planned: Planned, requests: Sequence[EditRequest]) -> Edit:
@@ -127,8 +127,8 @@ def save(joint: JointEdit, file: EditFile) -> None:
 def load(lm: LanguageModel, file: EditFile) -> JointEdit:
     """What a file holds; nothing where there is none. Raises `DataError` where it is another model's."""
     if not file.is_there():
-        return JointEdit(Edit(model=fingerprint(lm)))
+        return JointEdit(Edit(model=model_fingerprint(lm)))
     edit = file.load()
-    if edit.model != fingerprint(lm):
+    if edit.model != model_fingerprint(lm):
         raise DataError(f"{file.run.path / file.name} belongs to another model; delete it and repeat the command")
     return JointEdit(replace(edit, about={}), edit.about["seconds"], edit.about["failed"])

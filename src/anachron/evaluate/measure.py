@@ -13,7 +13,7 @@ from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.passes.batched_adapters import encode_under, score_batched
 from anachron.evaluate.case_results import CaseResult, failed
 from anachron.evaluate.measures.atoke import atoke_pairs, atoke_rows, exact_pairs
-from anachron.evaluate.measures.audit import Audit, audit_rows, sentence_end
+from anachron.evaluate.measures.audit import AnswerAudit, audit_rows, sentence_end
 from anachron.evaluate.measures.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.measures.fluency import fluency
 from anachron.evaluate.measures.generations import SPARE, generation_rows, names_of
@@ -52,7 +52,7 @@ class Measures:
     token_accuracy: bool = False
     portability: bool = True
     conditions: bool = False
-    audit: Audit | None = None
+    audit: AnswerAudit | None = None
 
     def generates_text(self, case: EditCase) -> bool:
         """Whether the model is to generate text, for which an edit must be on."""
@@ -218,7 +218,7 @@ def _with_texts(lm: LanguageModel, case: EditCase, measures: Measures, result: C
     return result
 
 
-def answers_to(lm: LanguageModel, case: EditCase, audit: Audit) -> list[WrittenAnswer]:
+def answers_to(lm: LanguageModel, case: EditCase, audit: AnswerAudit) -> list[WrittenAnswer]:
     """What the model answers each prompt of an update; nothing where the update names no object."""
     names = [*names_of(case, "new"), *names_of(case, "obsolete")]
     if not names:

@@ -184,7 +184,7 @@ def _check_reachable(address: str) -> None:
 
 
 def _no_cluster(address: str, error: Exception) -> ConfigError:
-    told = f"{type(error).__name__} {error}".lower()
+    said = f"{type(error).__name__} {error}".lower()
     start = "start one by ray start --head, or use --ray local"
     host = address.removeprefix("ray://").rpartition(":")[0] or "HEAD"
     token = (
@@ -192,11 +192,11 @@ def _no_cluster(address: str, error: Exception) -> ConfigError:
         "machine (before `ray start`, `ray get-auth-token --generate` makes one), or start Ray on all of them with "
         "RAY_AUTH_MODE=disabled, in a network that nobody else reaches, and set that here too"
     )
-    if "authenticat" in told:  # seldom in the first line
+    if "authenticat" in said:  # seldom in the first line
         return ConfigError(
             f"--ray {address}: the cluster asks for a token, and this machine has none or another one; {token}"
         )
-    if "failed to connect to ray cluster" in told:  # all that Ray says of a token that the cluster refuses
+    if "failed to connect to ray cluster" in said:  # all that Ray says of a token that the cluster refuses
         return ConfigError(
             f"--ray {address}: this machine is refused, most likely because the cluster asks for a token, and "
             f"the one here is another or RAY_AUTH_MODE is not token; {token}; if no Ray is there at all, {start}"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.answers import Answer, AnswerCache, damaged_answers, default_cache, prompt_key
-from anachron.io.believed import believed
 from anachron.io.jobs import Callbacks
 from anachron.io.llm_requests import Asker
 from anachron.io.llm_settings import UNPAID, Learned, LlmSettings, Meter, NoAnswer, Unmetered, Usage
 from anachron.io.servers import UNKNOWN
+from anachron.io.untrusted import believed
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -75,14 +75,14 @@ def ask_all(
             usage.kept_prompt_tokens += kept.prompt_tokens or 0
             usage.kept_completion_tokens += kept.completion_tokens or 0
     missing = {key: text for key, text in texts.items() if key not in answers}
-    with callbacks.bar("asking") as told:
-        told.progress(len(answers), len(texts))
+    with callbacks.bar("asking") as bar:
+        bar.progress(len(answers), len(texts))
         if missing:
             asker = Asker(
-                settings, kept_answers, schema, usage, told.notice, keep_cut_off, opened, meter, learned or Learned(),
-                told.warn,
+                settings, kept_answers, schema, usage, bar.notice, keep_cut_off, opened, meter, learned or Learned(),
+                bar.warn,
             )  # fmt: skip
-            _ask_missing(asker, missing, answers, told)
+            _ask_missing(asker, missing, answers, bar)
     return [answers[key] for key in keys], usage
 
 
@@ -124,7 +124,7 @@ def _kept(
     return found
 
 
-def _ask_missing(asker: Asker, texts: dict[str, str], answers: dict[str, Answer | NoAnswer], told: Callbacks) -> None:
+def _ask_missing(asker: Asker, texts: dict[str, str], answers: dict[str, Answer | NoAnswer], bar: Callbacks) -> None:
     """Ask each of the texts, by key, in threads, and put its answer to those that are there.
 
     They are begun in their order, as many at a time as there are threads, and as the meter allows.
@@ -154,7 +154,7 @@ def _ask_missing(asker: Asker, texts: dict[str, str], answers: dict[str, Answer 
                 answers[key] = reply = future.result()
                 if isinstance(reply, NoAnswer):
                     meter.failed(texts[key], reply)
-                told.progress(len(answers), total)
+                bar.progress(len(answers), total)
         except BaseException:
             asker.stop.set()  # requests under way end by themselves, and their answers are kept
             pool.shutdown(wait=False, cancel_futures=True)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from anachron.core.errors import BackendError, ConfigError
 from anachron.io.answers import Answer, AnswerCache
-from anachron.io.believed import believed, reasoning_of, text_of
 from anachron.io.clients import openai_client
 from anachron.io.llm_settings import Learned, LlmSettings, Lost, Meter, NoAnswer, Unmetered, Usage
 from anachron.io.servers import (
@@ -31,6 +30,7 @@ from anachron.io.servers import (
     secrets_of,
     shown,
 )
+from anachron.io.untrusted import believed, reasoning_of, text_of
 
 if TYPE_CHECKING:
     from openai import APIConnectionError, APIStatusError, OpenAI
@@ -214,8 +214,8 @@ class Asker:
         clean, faults = believed(answer, prompt)
         with self.lock:
             self.usage.doubted += bool(faults)
-            fresh = [words for kind, words in faults.items() if kind not in self.learned.told]
-            self.learned.told |= faults.keys()
+            fresh = [words for kind, words in faults.items() if kind not in self.learned.warned]
+            self.learned.warned |= faults.keys()
         for words in fresh:
             self.warn(words)
         return clean

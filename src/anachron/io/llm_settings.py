@@ -116,7 +116,7 @@ class Usage:
     kept_prompt_tokens: int = 0
     kept_completion_tokens: int = 0
     uncounted: int = 0  # answers whose server named no tokens
-    doubted: int = 0  # answers of which something could not be believed (`anachron.io.believed`)
+    doubted: int = 0  # answers of which something could not be believed (`anachron.io.untrusted`)
 
     def cost(self, price_in: float, price_out: float) -> tuple[float, float]:
         """What this run cost, and what its answers cost over all runs, from prices per million tokens."""
@@ -134,7 +134,7 @@ class Learned:
     """
 
     dropped: set[str] = field(default_factory=set)
-    told: set[str] = field(default_factory=set)
+    warned: set[str] = field(default_factory=set)
 
 
 class Meter(Protocol):

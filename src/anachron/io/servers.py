@@ -132,12 +132,14 @@ def key_for(address: str, variable: str | None) -> str:
         return ""
     name = variable or "OPENAI_API_KEY"
     check_variable(name)
-    key, told = os.environ.get(name, "").strip(), variable_shown(name)
+    key, shown_as = os.environ.get(name, "").strip(), variable_shown(name)
     if not key:
-        raise ConfigError(f"the environment variable {told} holds no key; set it, or name another with --api-key-env")
+        raise ConfigError(
+            f"the environment variable {shown_as} holds no key; set it, or name another with --api-key-env"
+        )
     if not all("!" <= sign <= "~" for sign in key):  # a header cannot hold it, and the refusal would show it
         raise ConfigError(
-            f"the environment variable {told} holds no key: a key consists of ASCII letters, digits and signs only"
+            f"the environment variable {shown_as} holds no key: a key consists of ASCII letters, digits and signs only"
         )
     return key
 

@@ -137,7 +137,7 @@ class StorePath:
     def open(self, mode: str = "rb", *, encoding: str | None = None, newline: str | None = None) -> Any:
         """A file to be read, from anywhere in it, `BLOCK` bytes at once. Raises `FileNotFoundError`."""
         assert mode in ("r", "rb"), mode
-        data = io.BufferedReader(_Reader(self), BLOCK)
+        data = io.BufferedReader(_StoreReader(self), BLOCK)
         return data if mode == "rb" else io.TextIOWrapper(data, encoding=encoding or "utf-8", newline=newline)
 
     def read_bytes(self) -> bytes:
@@ -344,7 +344,7 @@ class Blocks:
             self._file.close()
 
 
-class _Reader(io.RawIOBase):
+class _StoreReader(io.RawIOBase):
     def __init__(self, path: StorePath) -> None:
         self._path, self._at, self._size = path, 0, path.stat().st_size
 

@@ -80,9 +80,9 @@ def in_our_words() -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
-        if (told := of_polars(error)) is None:
+        if (store_error := of_polars(error)) is None:
             raise
-        raise told from None
+        raise store_error from None
 
 
 def _address(path: Place) -> Path | str:

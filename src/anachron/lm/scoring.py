@@ -27,7 +27,7 @@ During = Callable[[Sequence[int]], Temporary[Any]]  # the change of the model in
 OfBatch = Callable[[Any, Sequence[Encoded]], np.ndarray]  # of a model and a batch: a number a text
 
 
-class Scored(Protocol):
+class ScoredText(Protocol):
     """A text's tokens and the positions of those that are scored."""
 
     @property
@@ -107,18 +107,18 @@ def _starts(batch: Sequence[Encoded]) -> np.ndarray:
     return np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
 
 
-def fed_ids(texts: Sequence[Scored]) -> list[list[int]]:
+def fed_ids(texts: Sequence[ScoredText]) -> list[list[int]]:
     """What is fed of each text: all but its last token, padded on the right."""
     width = max(len(text.ids) for text in texts) - 1
     return [[*text.ids[:-1], *[text.ids[-2]] * (width + 1 - len(text.ids))] for text in texts]
 
 
-def target_places(texts: Sequence[Scored]) -> list[tuple[int, int]]:
+def target_places(texts: Sequence[ScoredText]) -> list[tuple[int, int]]:
     """(row, column) of the position that predicts each target token, the one before it; text by text."""
     return [(row, target - 1) for row, text in enumerate(texts) for target in text.targets]
 
 
-def target_ids(texts: Sequence[Scored]) -> list[int]:
+def target_ids(texts: Sequence[ScoredText]) -> list[int]:
     """The target tokens, text by text."""
     return [text.ids[target] for text in texts for target in text.targets]
 

@@ -40,7 +40,7 @@ class TreeChecks:
 
     most: dict[str, int] = field(default_factory=dict)
     refusal: str | None = None
-    told: set[str] = field(default_factory=set)
+    warned: set[str] = field(default_factory=set)
 
     def refuse(
         self, model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]],
@@ -58,8 +58,8 @@ class TreeChecks:
         if reason is None and any(value > self.most.get(measure, -1) for measure, value in most.items()):
             reason = self.refusal = refusal(model, encoded, batches, sizes, owners)
             self.most = {measure: max(value, self.most.get(measure, 0)) for measure, value in most.items()}
-        if reason is not None and reason not in self.told:
-            self.told.add(reason)
+        if reason is not None and reason not in self.warned:
+            self.warned.add(reason)
             log.warning("%s; texts are scored in padded batches instead", reason)
         return reason
 

@@ -66,10 +66,10 @@ def questions_of(
 
     given: by default the facts that it came from.
     """
-    tongue, as_of = language_of(language or "en"), Date.parse(data.as_of) if data.as_of else as_of_date(today)
+    lang, as_of = language_of(language or "en"), Date.parse(data.as_of) if data.as_of else as_of_date(today)
     asked = questions_of_run(data).select("fact_id", "question")
     return questions_about(
-        data.table, dict(asked.rows()), language=tongue.name, style=tongue.style, as_of=as_of,
+        data.table, dict(asked.rows()), language=lang.name, style=lang.style, as_of=as_of,
         given=data.given if given is None else given,
     ), as_of  # fmt: skip
 

@@ -102,7 +102,7 @@ def finished(folder: Path) -> RunFolder:
 
 
 @dataclass(frozen=True)
-class Source:
+class ScoreSource:
     """A score table: that of a run under the label that is its own among others, or a bare one (without a label).
 
     run: the folder that the table belongs to, if any.
@@ -134,39 +134,39 @@ class Source:
         return table.join(asked, on="fact_id", how="left", maintain_order="left")
 
 
-def _bare(file: Path) -> Source:
+def _bare(file: Path) -> ScoreSource:
     """A table that is given by itself: one of a run, beside its record or among its parts, is checked against that."""
     for folder in (file.parent, file.parent.parent):
         if (folder / RUN_FILE).is_file() and (folder == file.parent or file.parent.name == PARTS):
-            return Source(file, None, RunFolder.read(folder))
-    return Source(file)
+            return ScoreSource(file, None, RunFolder.read(folder))
+    return ScoreSource(file)
 
 
-def find_sources(paths: Iterable[Path | str]) -> list[Source]:
+def find_sources(paths: Iterable[Path | str]) -> list[ScoreSource]:
     """Score tables, run folders and folders of run folders, with labels that tell the runs apart.
 
     Runs of one name that differ in model, dtype or revision get labels that say so. Raises `DataError` where there is
     no finished run, `ConfigError` when two runs cannot be told apart.
     """
-    sources: list[Source] = []
+    sources: list[ScoreSource] = []
     for path in map(Path, paths):
         if path.is_file():
             sources.append(_bare(path))
         else:
             runs = [finished(folder) for folder in find_runs(path)]
-            sources += [Source(run.path / SCORES_FILE, run.record["settings"]["label"], run) for run in runs]
+            sources += [ScoreSource(run.path / SCORES_FILE, run.record["settings"]["label"], run) for run in runs]
     if not sources:
         raise DataError("no score table and no run given")
     labels = unique_labels([source.record or {} for source in sources])
     return [replace(source, label=label) for source, label in zip(sources, labels, strict=True)]
 
 
-def fingerprints(sources: Iterable[Source]) -> Json:
+def fingerprints(sources: Iterable[ScoreSource]) -> Json:
     """SHA-256 of each source's score table, by its path."""
     return {str(source.file): file_fingerprint(source.file) for source in sources}
 
 
-def read_sources(sources: Iterable[Source]) -> Iterator[pl.DataFrame]:
+def read_sources(sources: Iterable[ScoreSource]) -> Iterator[pl.DataFrame]:
     """Each score table in turn. Raises `ConfigError` when two hold scores of one model, format and prefix."""
     seen: set[tuple[str, ...]] = set()
     for source in sources:

@@ -11,15 +11,15 @@ from anachron.core.errors import ConfigError
 from anachron.data.loaders import load_dataset
 from anachron.data.updates.cases import load_cases
 from anachron.edit.corpus import BUNDLED
-from anachron.edit.covariance.collect import collect
-from anachron.edit.plan import plan
+from anachron.edit.covariance.collect import collect_covariance
+from anachron.edit.plan import plan_edits
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.measures.fluency import words
 from anachron.evaluate.run import EvaluateSettings
 from anachron.io.jobs import Callbacks
 from anachron.lm.loading import load_model, taught_facts
 from anachron.lm.tokenizers import DEMO, DEMO_UNTRAINED
-from anachron.probe.check.check import Check, check_facts
+from anachron.probe.check.check import Check, check
 from anachron.probe.check.questions import read_facts
 from anachron.probe.run import run_probe
 from anachron.probe.runs import find_sources, fingerprints, read_sources
@@ -69,8 +69,8 @@ def run_demo(out: Path | str, *, full: bool = False, callbacks: Callbacks | None
     runs = {name: folder / name for name in (DEMO, DEMO_UNTRAINED)}
     for name, run_folder in runs.items():
         lm = load_model(name)
-        with callbacks.bar(name) as told:
-            result = run_probe(lm, data, run_folder, callbacks=told)
+        with callbacks.bar(name) as bar:
+            result = run_probe(lm, data, run_folder, callbacks=bar)
         rate = result.record["sessions"][-1]["statements_per_second"]
         speed = f" at {rate:,.0f} statements/s" if rate else ""
         callbacks.notice(f"{name}: {result.scores.height:,} statements scored{speed}")
@@ -103,8 +103,8 @@ def _check(out: Path, callbacks: Callbacks) -> Check:
     with as_file(files("anachron.data").joinpath(DEMO_FACT_FILE)) as path:
         facts = read_facts(path, as_of=DEMO_AS_OF)
         callbacks.notice(f"checking the {len(facts.given)} facts of anachron/data/{DEMO_FACT_FILE}, as of {DEMO_AS_OF}")
-        with callbacks.bar("check") as told:
-            return check_facts(load_model(DEMO), facts, out, callbacks=told)
+        with callbacks.bar("check") as bar:
+            return check(load_model(DEMO), facts, out, callbacks=bar)
 
 
 def _edit(out: Path, full: bool, callbacks: Callbacks) -> pl.DataFrame:
@@ -113,10 +113,10 @@ def _edit(out: Path, full: bool, callbacks: Callbacks) -> pl.DataFrame:
     methods = ", ".join(DEMO_METHODS)
     callbacks.notice(f"{len(cases.cases)} updates of mini-updates, each made in {DEMO} by {methods}")
     lm = load_model(DEMO)
-    planned = plan(lm, DEMO_METHODS, collect=lambda modules: collect(lm, modules, BUNDLED))
+    planned = plan_edits(lm, DEMO_METHODS, collect=lambda modules: collect_covariance(lm, modules, BUNDLED))
     settings = EvaluateSettings(measures=Measures(fluency_tokens=_fluency_tokens(callbacks)))
-    with callbacks.bar("edits") as told:
-        return evaluate_updates(lm, cases, planned, out, settings, callbacks=told).summaries["summary"][0]
+    with callbacks.bar("edits") as bar:
+        return evaluate_updates(lm, cases, planned, out, settings, callbacks=bar).summaries["summary"][0]
 
 
 def _fluency_tokens(callbacks: Callbacks) -> int:

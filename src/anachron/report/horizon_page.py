@@ -27,7 +27,7 @@ class HorizonPart:
 
 
 def horizon_page(parts: Sequence[HorizonPart], apart: Sequence[Json] = ()) -> str:
-    """The page of some models. apart: every two of them, `anachron.probe.horizon.compare.Apart` as JSON."""
+    """The page of some models. apart: every two of them, `anachron.probe.horizon.compare.HorizonComparison` as JSON."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -45,14 +45,14 @@ def _model(part: HorizonPart) -> dict[str, Any]:
     summary = part.summary
     leak = summary.get("leak")
     without = {name: value for name, value in summary.items() if name != "leak"}
-    told = summary["told"] and part.kinds is not None and part.kinds.height > 1
+    several = summary["told"] and part.kinds is not None and part.kinds.height > 1
+    kinds = part.kinds.iter_rows(named=True) if several and part.kinds is not None else ()
     half = f", halving date {summary['halving']['date']}" if summary["told"] else ""
     return {
         "summary": summary, "lines": [*horizon_lines(without)],
         "claim": None if leak is None else next(leak_lines(leak)),
         "gave_away": [] if leak is None else [_cells(row, GAVE_AWAY) for row in leak["gave_away"]],
-        "kinds": [_cells(row, KINDS) for row in part.kinds.iter_rows(named=True)] if told and part.kinds is not None
-        else [],
+        "kinds": [_cells(row, KINDS) for row in kinds],
         "figure": None if part.figure is None else base64.b64encode(part.figure).decode(),
         "alt": f"share of new values preferred, by date of the change{half}",
     }  # fmt: skip

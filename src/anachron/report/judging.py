@@ -16,7 +16,7 @@ from anachron.io.llm_settings import LlmSettings
 from anachron.io.run_folder import RunFolder
 from anachron.io.tables import write_table
 from anachron.probe.ask import judged
-from anachron.probe.ask.run import ANSWERS_FILE, is_asked, read_answers
+from anachron.probe.ask.run import ANSWERS_FILE, is_answer_run, read_answers
 from anachron.probe.ask.runs import read_source
 from anachron.report.edits.evaluated import with_printed_names
 
@@ -38,7 +38,7 @@ def judge_run(
     ``usage``. Raises `DataError` for a run without such answers and a damaged one, `ConfigError` and `BackendError` as
     `ask_all`.
     """
-    answers, source = _asked(Path(folder)) if is_asked(folder) else _audited(Path(folder))
+    answers, source = _asked(Path(folder)) if is_answer_run(folder) else _audited(Path(folder))
     prompts = [judge_prompt(row["prompt"], row["new_names"], row["text"]) for row in answers.iter_rows(named=True)]
     replies, usage = ask_all(prompts, llm, cache, schema=VERDICT_SCHEMA, callbacks=callbacks)
     verdicts = [read_verdict(reply) for reply in replies]

@@ -122,8 +122,8 @@ def analysis_paper(analysis: Analysis, table: pl.DataFrame) -> PaperTable | None
     columns = analysis.paper or _all_columns(table)
     counts = [name for name in columns.numbers if table.schema[name].is_integer()]
     results = [name for name in columns.numbers if name not in counts] or counts
-    told = _without_repetitions(table)
-    rows = told.filter(pl.any_horizontal(pl.col(results).cast(pl.Float64).is_finite())) if results else told
+    distinct = _without_repetitions(table)
+    rows = distinct.filter(pl.any_horizontal(pl.col(results).cast(pl.Float64).is_finite())) if results else distinct
     if not rows.height:
         return None
     bounds = _bounds_of(rows)
@@ -142,7 +142,7 @@ def analysis_paper(analysis: Analysis, table: pl.DataFrame) -> PaperTable | None
         elif any(map(column.mean, range(rows.height))):
             numbers.append(column)
     details = [part for part in (", ".join(about), INTERVAL if {*bounds} & {*columns.numbers} else "") if part]
-    if rows.height < told.height:
+    if rows.height < distinct.height:
         details.append("rows without a number are left out")
     one = [None] * rows.height
     return PaperTable(analysis.name, _with_details(analysis.title, details), words, numbers, one, one)

@@ -15,13 +15,13 @@ from anachron.core.errors import ConfigError
 from anachron.io.files import Json, write_bytes, write_manifest
 from anachron.io.run_folder import RunFolder
 from anachron.probe.ask.run import read_answers
-from anachron.probe.ask.runs import AskedSource, answers_of_sources, asked_fingerprints, read_source, split_runs
+from anachron.probe.ask.runs import AnswerSource, answer_fingerprints, answers_of_sources, read_source, split_runs
 from anachron.probe.check.verdicts import VERDICTS_FILE
-from anachron.probe.runs import Source, find_sources, fingerprints, read_sources
+from anachron.probe.runs import ScoreSource, find_sources, fingerprints, read_sources
 from anachron.report.edits.page import is_evaluation, write_edits_report
 from anachron.report.figures import write_figures
 from anachron.report.outputs import Written, write_tables
-from anachron.report.page.asked import AskedRun, run_key
+from anachron.report.page.answers import AnswersOnPage, run_key
 from anachron.report.page.data import counts, page_data
 from anachron.report.page.render import plotly_source, render
 from anachron.report.page.verdicts import read_verdicts
@@ -39,13 +39,13 @@ class OpenedStudy:
 
     study: Study
     parameters: Json
-    sources: list[Source]
-    asked: list[AskedSource]
+    sources: list[ScoreSource]
+    asked: list[AnswerSource]
 
     @property
     def inputs(self) -> Json:
         """Fingerprints of all that was read, by path."""
-        return {**fingerprints(self.sources), **asked_fingerprints(self.asked)}
+        return {**fingerprints(self.sources), **answer_fingerprints(self.asked)}
 
 
 @dataclass(frozen=True)
@@ -172,13 +172,15 @@ def write_report(
     return Report(out / PAGE, written, out / FIGURES, not_drawn)
 
 
-def date_style_of(sources: Iterable[Source]) -> str | None:
+def date_style_of(sources: Iterable[ScoreSource]) -> str | None:
     """How all of some runs word their dates; None where they differ, or one does not know."""
     styles = {None if source.record is None else source.record.get("date_style") for source in sources}
     return styles.pop() if len(styles) == 1 else None
 
 
-def verdicts_of(sources: Iterable[Source], asked: Iterable[AskedSource] = ()) -> dict[tuple[str, ...], pl.DataFrame]:
+def verdicts_of(
+    sources: Iterable[ScoreSource], asked: Iterable[AnswerSource] = ()
+) -> dict[tuple[str, ...], pl.DataFrame]:
     """The verdicts of those runs that are checks, by model, format and prefix (`run_key` of those that asked)."""
     runs = {run_key(one.label, one.asked_by): RunFolder.read(one.folder) for one in asked}
     for source in sources:
@@ -193,7 +195,7 @@ def verdicts_of(sources: Iterable[Source], asked: Iterable[AskedSource] = ()) ->
 
 
 def write_page(
-    study: Study, written: Written, sources: Iterable[Source], page: Path, asked: Sequence[AskedSource] = ()
+    study: Study, written: Written, sources: Iterable[ScoreSource], page: Path, asked: Sequence[AnswerSource] = ()
 ) -> None:
     """Write the page of a study with its manifest beside it."""
     sources = list(sources)
@@ -202,7 +204,7 @@ def write_page(
     data = page_data(
         study, written, manifests, style=date_style_of(sources), verdicts=verdicts_of(sources, asked),
         asked=[
-            AskedRun(run_key(one.label, one.asked_by), one.summary, one.facts, read_answers(one.folder))
+            AnswersOnPage(run_key(one.label, one.asked_by), one.summary, one.facts, read_answers(one.folder))
             for one in asked
         ],
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from anachron.core.errors import DataError
 from anachron.core.periods import Boundaries, check_boundaries
-from anachron.data.build_statements import BuiltDataset, build_dataset
+from anachron.data.build_statements import BuiltDataset, build_statements
 from anachron.data.question_files import check_style, verbalise
 from anachron.io.cluster import Spread, check_shared, worker_count
 from anachron.io.jobs import Callbacks
@@ -73,17 +73,17 @@ def build_timestress(
     dump, out, callbacks = place(dump), place(out), callbacks or Callbacks()
     _check(dump, pageviews, out, settings, workers, ray)
     callbacks.notice(f"1 of 5: {dump} to a snapshot")
-    with callbacks.bar(f"reading {dump.name}", "bytes") as told:
-        manifest = ingest(dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=told)
+    with callbacks.bar(f"reading {dump.name}", "bytes") as bar:
+        manifest = ingest(dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=bar)
     finished("ingest", manifest)
     callbacks.notice("2 of 5: popularity")
     popularity = compute_popularity(out / SNAPSHOT, pageviews, workers=workers, ray=ray, callbacks=callbacks)
     finished("pageviews", popularity)
     callbacks.notice("3 of 5: facts")
-    with callbacks.bar("buckets") as told:
+    with callbacks.bar("buckets") as bar:
         selected = build_facts(
             out / SNAPSHOT, out / FACTS, settings.selection, preset=settings.preset,
-            spread=Spread(workers, ray, told.progress), warn=callbacks.warn,
+            spread=Spread(workers, ray, bar.progress), warn=callbacks.warn,
         )  # fmt: skip
     finished("facts", selected)
     callbacks.notice("4 of 5: questions")
@@ -95,7 +95,7 @@ def build_timestress(
         raise DataError(f"no fact got its questions; {out / QUESTIONS}.failed.jsonl says why, fact by fact")
     callbacks.notice("5 of 5: statements")
     sampling = settings.preset if settings.preset == "robustness-2025" else "timestress"
-    built = build_dataset(
+    built = build_statements(
         out / QUESTIONS, out / DATASET, boundaries=settings.boundaries, seed=settings.seed, sampling=sampling
     )
     finished("statements", built)

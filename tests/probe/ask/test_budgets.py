@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import DataError
 from anachron.io.answers import Answer
-from anachron.io.believed import MOST_COUNTED, believed
 from anachron.io.jobs import Callbacks
 from anachron.io.llm_settings import NoAnswer
+from anachron.io.untrusted import MOST_COUNTED, believed
 from anachron.probe.ask.asking import Asking, AskSettings, Question
 from anachron.probe.ask.budget import Budget, Kind, Prices, Unit, tokens_of
 from anachron.probe.ask.matching import Reading
@@ -45,7 +45,7 @@ def words(url: str, facts: Path, out: Path, *more: object) -> list[str]:
 
 
 def check(server: Server, facts: Path, out: Path, *more: object) -> int:
-    return _code(words(server.url, facts, out, *more), False)
+    return run_command(words(server.url, facts, out, *more), False)
 
 
 # The rule against a simulated server
@@ -230,7 +230,7 @@ def test_a_killed_run_has_paid_for_what_was_under_way(facts: Path, tmp_path: Pat
                 time.sleep(0.005)
             process.send_signal(signal.SIGKILL)
             process.wait()
-        _code(line, False)
+        run_command(line, False)
         # what was about to be sent when it was killed counts, too, so fewer may be sent; never more
         assert 25 - 3 * 4 <= len(server.requests) <= 25
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import asked_runs
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.probe.ask.matching import EMPTY, READ, REFUSED, UNREADABLE
 from anachron.probe.check.questions import read_facts
 from llm_server import Reply, Server, chat, error, prompt_of, serving
@@ -51,7 +51,7 @@ def facts(tmp_path: Path) -> Path:
 
 def check(server: Server | str, facts: Path, out: Path, *words: object, key: bool = True) -> int:
     url = server if isinstance(server, str) else server.url
-    return _code([
+    return run_command([
         "check", "gpt-like", "--backend", "chat", "--base-url", url, "--facts", str(facts), "--out", str(out),
         "--as-of", AS_OF, "--pause", "0.001", "--timeout", "5", "--no-page",
         *(["--api-key-env", "MY_KEY"] if key else []), *map(str, words),
@@ -357,7 +357,9 @@ def test_options_that_cannot_be(facts: Path, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_what_is_for_answers_is_refused_elsewhere(facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    code = _code(["check", "demo", "--facts", str(facts), "--out", str(tmp_path / "run"), "--budget", "9 calls"], False)
+    code = run_command(
+        ["check", "demo", "--facts", str(facts), "--out", str(tmp_path / "run"), "--budget", "9 calls"], False
+    )
     assert code == 2 and "--budget is not for --backend transformers" in " ".join(capsys.readouterr().err.split())
 
 
@@ -399,11 +401,11 @@ def test_probe_asks_about_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixtu
     with serving(lambda request, number: chat("unknown" if number % 2 else "1990")) as server:
         words = ["probe", "m", "--backend", "chat", "--base-url", server.url, "--dataset", "mini", "--limit", "4",
                  "--out", str(out), "--rounds", "1"]  # fmt: skip
-        assert _code(words, False) == 0
+        assert run_command(words, False) == 0
         before, count = (out / "facts.csv").read_bytes(), len(server.requests)
-        assert _code(words, False) == 0
+        assert run_command(words, False) == 0
     assert (out / "facts.csv").read_bytes() == before and len(server.requests) == count > 4 * 7
     assert "could not be read, so counted neither as right nor as wrong" in capsys.readouterr().out
-    assert _code(["metrics", str(out), "--out", str(tmp_path / "metrics")], False) == 0
+    assert run_command(["metrics", str(out), "--out", str(tmp_path / "metrics")], False) == 0
     assert "m, asked by chat: W by choice" in " ".join(capsys.readouterr().out.split())
     assert pl.read_csv(tmp_path / "metrics" / "asked_facts.csv").height == 4

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import DataError
 from anachron.io.llm_settings import LlmSettings
 from anachron.probe.ask.judged import answers_to_judge
@@ -78,10 +78,10 @@ def wilson_by_hand(successes: int, trials: int) -> tuple[float, float]:
 def test_a_judge_reads_a_second_time(folder: Path, capsys: pytest.CaptureFixture[str]):
     words = ["judge", str(folder), "--llm", "m", "--api-key-env", "SECRET", "--pause", "0.001", "--tries", "2"]
     with serving(graded) as server:
-        assert _code([*words, "--base-url", server.url], False) == 0
+        assert run_command([*words, "--base-url", server.url], False) == 0
         count = len(server.requests)
         assert count == 8  # each question in its year is another
-        assert _code([*words, "--base-url", server.url, "--json"], False) == 0
+        assert run_command([*words, "--base-url", server.url, "--json"], False) == 0
         assert len(server.requests) == count
     printed, told = capsys.readouterr()
     assert "spoken" in printed and KEY not in printed + told
@@ -119,7 +119,7 @@ def test_a_judge_that_fails_leaves_no_key(folder: Path, capsys: pytest.CaptureFi
         return error(400, f"no: {KEY}") if number % 2 else error(500, f"you sent Bearer {KEY}")
 
     with serving(echoing) as server:
-        code = _code(
+        code = run_command(
             ["judge", str(folder), "--llm", "m", "--api-key-env", "SECRET", "--pause", "0.001", "--tries", "2",
              "--base-url", server.url], False,
         )  # fmt: skip

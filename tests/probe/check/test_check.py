@@ -16,12 +16,12 @@ import pytest
 
 import anachron
 from anachron.analysis.metrics import check_scores
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RunFolder
 from anachron.lm.loading import load_model
-from anachron.probe.check.check import check_facts, on_shared_dates
+from anachron.probe.check.check import check, on_shared_dates
 from anachron.probe.check.questions import CheckedFacts, read_facts
 from anachron.probe.check.verdicts import VERDICTS
 from anachron.probe.run import run_probe
@@ -55,7 +55,7 @@ def run(facts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(facts: Path, out: Path, *words: object, model: str = "demo") -> int:
     given = () if "--as-of" in words else ("--as-of", AS_OF)
-    return _code(
+    return run_command(
         ["check", model, "--facts", str(facts), "--out", str(out), "--no-page", *given, *map(str, words)], False
     )
 
@@ -98,10 +98,10 @@ def test_a_second_check_scores_nothing_and_a_killed_one_goes_on(run: Path, facts
     for file in ("verdicts.csv", "check.json", "present/scores.parquet"):
         (run / file).unlink()
     lm = load_model("demo")
-    check_facts(lm, read_facts(facts, as_of=AS_OF), run)
+    check(lm, read_facts(facts, as_of=AS_OF), run)
     assert ((run / "verdicts.csv").read_bytes(), (run / "check.json").read_bytes()) == before
     monkeypatch.setattr(lm, "score_parts", lambda *a, **k: pytest.fail("scored again"))
-    check_facts(lm, facts, run)  # as of the day on which it began
+    check(lm, facts, run)  # as of the day on which it began
     assert (run / "verdicts.csv").read_bytes() == before[0]
 
 
@@ -132,7 +132,7 @@ def test_what_a_check_found_is_read_as_it_was_written_or_not_at_all(
         with pytest.raises(DataError, match=rf"{file}.*repeat the command|cannot read .*{file}") as caught:
             read(folder)
         assert "\n" not in str(caught.value)
-        check_facts(lm, facts, folder)
+        check(lm, facts, folder)
         read(folder)
         assert (folder / file).read_bytes() == held
 
@@ -258,7 +258,7 @@ def test_bad_input_has_code_two(facts: Path, tmp_path: Path, capsys, change: str
 def test_a_file_that_is_none_of_facts_is_told_what_it_lacks(tmp_path: Path, capsys, text: str, said: str) -> None:
     other = tmp_path / "other.csv"
     other.write_text(text)
-    assert _code(["check", "demo", "--facts", str(other), "--out", str(tmp_path / "out")], False) == 2
+    assert run_command(["check", "demo", "--facts", str(other), "--out", str(tmp_path / "out")], False) == 2
     error = capsys.readouterr().err
     assert said in error and "as of" not in error
 
@@ -296,7 +296,7 @@ def test_a_limit_leaves_out_what_cannot_be_asked_everywhere(facts: Path, tmp_pat
 
 def test_a_check_tells_its_progress(facts: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    check_facts(
+    check(
         "demo-untrained", read_facts(facts, as_of=AS_OF, limit=1), tmp_path / "run",
         callbacks=Callbacks(progress=lambda done, total, note="": told.append((done, total))),
     )  # fmt: skip

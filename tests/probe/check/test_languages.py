@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import anachron
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError, DataError
 from anachron.probe.check.questions import read_facts
 
@@ -96,8 +96,8 @@ def test_only_files_of_facts_take_a_language() -> None:
 def test_a_check_in_french_by_the_command(french: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = ["check", "demo", "--facts", french, "--out", run, "--as-of", AS_OF, "--language", "fr", "--no-page"]
-    assert _code([*map(str, words)], False) == 0
+    assert run_command([*map(str, words)], False) == 0
     table = pl.read_csv(run / "verdicts.csv")
     assert table["verdict"].drop_nulls().len() == 4 and table["question"].drop_nulls().str.ends_with(" ?").all()
     assert json.loads((run / "run.json").read_text())["settings"]["language"] == "fr"
-    assert _code([*map(str, words[:-3]), "--no-page"], False) == 2, "the same folder in English is another run"
+    assert run_command([*map(str, words[:-3]), "--no-page"], False) == 2, "the same folder in English is another run"

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 
 ROWS = """subject,relation,object,start,end,fact_id
 {one},capital,Almaty,1991-12-16,1997-12-10,kz-1
@@ -29,7 +29,7 @@ def test_the_verdicts_and_the_gate_are_those_of_one_spelling(
         facts, out = tmp_path / f"{name}.csv", tmp_path / name
         facts.write_text(ROWS.format(**spelling), "utf-8")
         words = ["check", "demo", "--facts", str(facts), "--out", str(out), "--no-page", "--as-of", "2025-11-22"]
-        codes.append(_code([*words, "--max-stale", "0"], False))
+        codes.append(run_command([*words, "--max-stale", "0"], False))
         found.append((pl.read_csv(out / "verdicts.csv"), json.loads((out / "check.json").read_text())))
         said.append(capsys.readouterr())
     (plain, counts), (spelled, others) = found

@@ -33,7 +33,7 @@ from anachron.probe.horizon.changes import INVENTED, STILL, Change, month_text, 
 from anachron.probe.horizon.find import find_horizon_by_answers, read_horizon
 from anachron.probe.horizon.leak import leak_after
 from anachron.probe.horizon.measure import comparable, read_preferences, usable
-from anachron.probe.horizon.questions import AskedChange, asked_changes
+from anachron.probe.horizon.questions import ChangeToAsk, changes_to_ask
 from anachron.probe.horizon.summary import horizon_of
 from tiny import make_model, make_tokenizer
 
@@ -44,7 +44,7 @@ LISTED = with_values_before(
         Change("X", "mayor", "Cid Cedar", "Dan Dogwood", Date(2020, 5)),
     ]
 )
-ASKED = [AskedChange(one, ("The mayor of X is", "who is the mayor of X?"), ("Eve Elm",), "Fay Fir") for one in LISTED]
+ASKED = [ChangeToAsk(one, ("The mayor of X is", "who is the mayor of X?"), ("Eve Elm",), "Fay Fir") for one in LISTED]
 
 
 def named(reading: Reading | None) -> pl.DataFrame:
@@ -115,7 +115,7 @@ def test_whoever_comes_back_makes_a_change_unasked_and_no_other() -> None:
             Change("Y", "mayor", "Ann", "Cid", Date(2020, 5)),
         ]
     )
-    asked = [AskedChange(one, ("who?",), (), None) for one in listed]
+    asked = [ChangeToAsk(one, ("who?",), (), None) for one in listed]
     table = answered(asked, {"who?": Reading(READ, "ann")})
     assert table["named"].to_list() == [TWICE, TWICE, OLD]
     assert table["wins"].to_list() == [None, None, 0]
@@ -127,7 +127,7 @@ def test_controls() -> None:
         Change("X", "mayor", "Ann", "", Date(2020, 5), control=STILL),
         Change("Z", "mayor", "Old", "New", Date(2020, 5), control=INVENTED),
     ]
-    asked = [AskedChange(one, (f"who of {one.subject}?",), (), "Fay") for one in rows]
+    asked = [ChangeToAsk(one, (f"who of {one.subject}?",), (), "Fay") for one in rows]
 
     def wins(name: str) -> list[float | None]:
         return answered(asked, {one.question: Reading(READ, name) for one in asked})["wins"].to_list()
@@ -139,7 +139,7 @@ def test_controls() -> None:
 
 def test_only_decoys_that_are_named_weigh_against_new_values_in_the_test_of_a_leak() -> None:
     changes = [Change(f"S{i}", "mayor", f"O{i}", f"N{i}", Date(2020, 5)) for i in range(30)]
-    asked = [AskedChange(one, (f"who of {one.subject}?",), (), f"F{one.subject}") for one in changes]
+    asked = [ChangeToAsk(one, (f"who of {one.subject}?",), (), f"F{one.subject}") for one in changes]
 
     def test(*shares: int) -> pl.DataFrame:
         names = [f"n{i}" for i in range(shares[0])] + [f"fs{i}" for i in range(shares[0], sum(shares))]
@@ -256,7 +256,7 @@ def test_intervals_hold_the_truth_of_many_answerers() -> None:
         changes = world(300, seed)
         until = int(random.integers(2012 * 12, 2022 * 12))
         somebody = Simulated(changes, until, seed, known=random.uniform(0.4, 1), lapse=random.uniform(0, 0.3))
-        asked = asked_changes(changes)
+        asked = changes_to_ask(changes)
         readings = {
             question: one.read(somebody.answers([one.prompt], Callbacks())[0])
             for question, one in change_questions(asked).items()

@@ -11,7 +11,7 @@ from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.probe.horizon.changes import Change, changes_of_facts, changes_of_table, month_of, month_text, sample
 from anachron.probe.horizon.find import read_horizon_changes
-from anachron.probe.horizon.questions import asked_changes, bundled_wordings
+from anachron.probe.horizon.questions import bundled_wordings, changes_to_ask
 from anachron.probe.horizon.read import mini_changes_of_facts
 
 
@@ -110,13 +110,13 @@ def test_wordings_of_relations_and_of_roles() -> None:
 
 def test_others_and_decoys_are_never_values_of_the_subject() -> None:
     changes = [Change(f"S{i}", "mayor", f"O{i}", f"N{i}", Date(2020, 5)) for i in range(6)]
-    asked = asked_changes(changes)
+    asked = changes_to_ask(changes)
     assert len(asked) == 6
     for one in asked:
         own, drawn = {one.change.old, one.change.new}, [*one.others, one.decoy]
         assert len(set(drawn)) == 4
         assert not own & set(drawn)
-    assert asked_changes(list(reversed(changes))) == list(reversed(asked))
+    assert changes_to_ask(list(reversed(changes))) == list(reversed(asked))
 
 
 def test_bundled_facts_make_changes_each_once() -> None:

@@ -12,19 +12,19 @@ from scipy.special import expit, logsumexp
 from scipy.stats import binom
 
 from anachron.probe.horizon.curve import GONE, Curves, curves_at
-from anachron.probe.horizon.fit import Answers, fit_horizon, quantiles
+from anachron.probe.horizon.fit import ChangePreferences, fit_horizon, quantiles
 from anachron.probe.horizon.kinds import _pooled, kind_horizons
 from anachron.probe.horizon.likelihood import FLOOR, PLATEAU, SLOPE, counted, fit_curves
 
 FIRST, LAST = 2010 * 12, 2026 * 12
 
 
-def simulated(size: int, halving: float, seed: int, plateau: float = 0.8, floor: float = 0.1) -> Answers:
+def simulated(size: int, halving: float, seed: int, plateau: float = 0.8, floor: float = 0.1) -> ChangePreferences:
     """Answers of a model that learned all before its halving date and nothing after."""
     random = np.random.default_rng(seed)
     month = random.integers(FIRST, LAST, size)
     known = (random.random(size) < plateau) & (month < halving)
-    return Answers(month, (known | (random.random(size) < floor)) * 1.0, np.arange(size))
+    return ChangePreferences(month, (known | (random.random(size) < floor)) * 1.0, np.arange(size))
 
 
 @given(st.floats(24000, 24400), st.sampled_from([1.5, 6.0, 48.0]), st.sampled_from([0.7, 1.0, 3.5]))
@@ -105,7 +105,7 @@ def test_answers_that_do_not_depend_on_the_date_give_none(halving: float) -> Non
 
 def test_answers_that_go_together_count_as_fewer() -> None:
     once = simulated(500, 2018 * 12, 2)
-    thrice = Answers(np.repeat(once.month, 3), np.repeat(once.wins, 3), np.repeat(once.subject, 3))
+    thrice = ChangePreferences(np.repeat(once.month, 3), np.repeat(once.wins, 3), np.repeat(once.subject, 3))
     alone, together = fit_horizon(once), fit_horizon(thrice)
     assert together.design == pytest.approx(3, abs=0.25)
     np.testing.assert_allclose(together.halving(), alone.halving(), atol=1.5)
@@ -125,7 +125,9 @@ def test_quantiles_are_those_of_the_spread_values(weights: list[float]) -> None:
 def test_kinds_with_few_changes_are_told_by_the_others() -> None:
     early, late, few = simulated(800, 2015 * 12, 1), simulated(800, 2020 * 12, 2), simulated(12, 2020 * 12, 3)
     parts = [early, late, few]
-    all_of = Answers(np.concatenate([p.month for p in parts]), np.concatenate([p.wins for p in parts]), np.arange(1612))
+    all_of = ChangePreferences(
+        np.concatenate([p.month for p in parts]), np.concatenate([p.wins for p in parts]), np.arange(1612)
+    )
     kinds = np.array(["early"] * 800 + ["late"] * 800 + ["few"] * 12)
     found = {one.kind: one for one in kind_horizons(kinds, all_of, fit_horizon(all_of))}
     assert abs(found["early"].halving - 2015 * 12) < 9
@@ -185,7 +187,7 @@ def test_changes_of_several_grades_are_told_apart() -> None:
         wins = (known | (random.random(500) < np.array([0.1, 0.5, 0.9])[grade])) * 1.0
         columns = np.column_stack([grade == 1, grade == 2]).astype(float)
         for name, guessable in (("by grades", columns), ("all alike", None)):
-            found = fit_horizon(Answers(month, wins, np.arange(500), guessable=guessable))
+            found = fit_horizon(ChangePreferences(month, wins, np.arange(500), guessable=guessable))
             date, low, high = found.halving()
             errors[name].append(abs(date - halving) if found.told else 60.0)
             covered += name == "by grades" and low <= halving <= high

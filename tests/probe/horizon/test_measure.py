@@ -17,13 +17,13 @@ from anachron.probe.horizon.find import ASKED, _written, read_horizon
 from anachron.probe.horizon.leak import leak_after
 from anachron.probe.horizon.measure import (
     PREFERENCE_SCHEMA,
-    answers_of,
+    change_preferences,
     preferences,
     read_preferences,
     statements,
     usable,
 )
-from anachron.probe.horizon.questions import AskedChange
+from anachron.probe.horizon.questions import ChangeToAsk
 from anachron.probe.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table
 from anachron.report.terminal.horizon import comparison_lines, horizon_lines, leak_lines
 
@@ -31,7 +31,7 @@ CHANGE = Change("X", "mayor", "Old", "New", Date(2020, 5), before=("First",))
 
 
 def asked(**scores: float) -> pl.DataFrame:
-    one = AskedChange(CHANGE, ("p", "q"), ("Other",), "Decoy")
+    one = ChangeToAsk(CHANGE, ("p", "q"), ("Other",), "Decoy")
     table = {(prompt, name): value + shift for name, value in scores.items() for prompt, shift in (("p", 1), ("q", -1))}
     return preferences([one], table)
 
@@ -67,7 +67,7 @@ def test_ties_are_half_a_win() -> None:
 
 
 def test_every_name_is_scored_behind_every_prompt_once() -> None:
-    data = statements([AskedChange(CHANGE, ("p", "q"), ("Other",), "Decoy")] * 2)
+    data = statements([ChangeToAsk(CHANGE, ("p", "q"), ("Other",), "Decoy")] * 2)
     assert sorted(zip(data.table["prompt"], data.table["answer"], strict=True)) == sorted(
         (prompt, name) for prompt in "pq" for name in ("New", "Old", "First", "Other", "Decoy")
     )
@@ -134,11 +134,11 @@ def test_foreseen_changes_are_no_leak(grade: str, left_out: bool) -> None:
 def test_each_grade_of_some_rows_is_a_column() -> None:
     rows = made(6, wins=1, decoys=0)
     graded = rows.with_columns(predictable=pl.Series(["high", "medium", "", "low", "high", ""]))
-    assert answers_of(rows).guessable is None
-    found = answers_of(graded).guessable
+    assert change_preferences(rows).guessable is None
+    found = change_preferences(graded).guessable
     assert found is not None
     assert found.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0], [0, 1], [0, 0]]
-    only = answers_of(graded.filter(pl.col("predictable") != "medium")).guessable
+    only = change_preferences(graded.filter(pl.col("predictable") != "medium")).guessable
     assert only is not None
     assert only.shape == (5, 1)
 
@@ -176,7 +176,7 @@ def test_summary_tables_and_lines() -> None:
     assert found is not None
     summary = {"model": "m"} | horizon_json(found, table)
     assert summary["halving"]["low"] <= "2018-01" <= summary["halving"]["high"]
-    assert answers_of(table).known_better is not None
+    assert change_preferences(table).known_better is not None
     curve = curve_table(found)
     assert curve["changes"].sum() == 500
     early, late = curve.filter(pl.col("month") == "2012-06"), curve.filter(pl.col("month") == "2024-06")

@@ -9,10 +9,10 @@ from anachron.core.errors import DataError
 from anachron.io.jobs import Callbacks
 from anachron.probe.horizon.changes import GRADES, changes_of_table
 from anachron.probe.horizon.find import TWO_VALUED, read_horizon_changes
-from anachron.probe.horizon.questions import asked_changes
+from anachron.probe.horizon.questions import changes_to_ask
 from anachron.probe.horizon.read import CHANGE_SCHEMA, read_changes
 from anachron.wikidata.reading.snapshot import open_snapshot
-from anachron.wikidata.updates.build import Settings, build_updates
+from anachron.wikidata.updates.build import UpdateSettings, build_updates
 from wikidata.updates.world import write_world
 
 NEEDED = ["subject", "relation", "old", "new", "date"]
@@ -27,7 +27,7 @@ def test_the_bundled_table_has_all_columns() -> None:
 @pytest.mark.full
 def test_nearly_all_of_the_bundled_changes_can_be_asked_and_seen_to_be_known() -> None:
     table, changes = read_changes(), read_horizon_changes()
-    asked = asked_changes(changes)
+    asked = changes_to_ask(changes)
     assert len(asked) == len(changes) == table.filter(~pl.col("relation").is_in(TWO_VALUED)).height
     assert {change.relation for change in changes}.isdisjoint(TWO_VALUED)
     real = [one for one in asked if not one.change.control]
@@ -46,7 +46,7 @@ def built(tmp_path_factory) -> Path:
     """The updates between two snapshots of the made-up world, in which Sylvania has another president."""
     folder = tmp_path_factory.mktemp("built")
     old, new = write_world(folder, buckets=3)
-    build_updates(open_snapshot(old), open_snapshot(new), folder / "u.parquet", Settings())
+    build_updates(open_snapshot(old), open_snapshot(new), folder / "u.parquet", UpdateSettings())
     return folder / "u.parquet"
 
 
@@ -72,7 +72,7 @@ def test_what_build_updates_writes_gives_the_table_that_a_file_by_hand_gives(bui
     assert read_changes(by_hand).select(NEEDED).equals(table.select(NEEDED))
     with_ids = changes_of_table(table)
     assert [one.relation_id for one in with_ids] == table["relation_id"].to_list()
-    assert asked_changes(with_ids)
+    assert changes_to_ask(with_ids)
 
 
 def test_bundled_updates_give_changes_with_their_dates(tmp_path: Path) -> None:

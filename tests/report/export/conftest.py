@@ -7,7 +7,7 @@ import pytest
 from anachron.data.bundled.mini import mini_facts, question_of
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.tables import write_table
 
 
@@ -15,8 +15,8 @@ from anachron.io.tables import write_table
 def five() -> Dataset:
     """The five facts of ``mini.sample(5)``, built without the rest of it."""
     facts = sorted((m.fact for m in mini_facts() if m.probed), key=lambda fact: fact.id)[:5]
-    asked = [AskedFact(fact, question_of(fact), number) for number, fact in enumerate(facts)]
-    return Dataset("five facts", build_statements(asked), "released")
+    asked = [FactWithQuestion(fact, question_of(fact), number) for number, fact in enumerate(facts)]
+    return Dataset("five facts", make_statements(asked), "released")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.data.dataset import Dataset
 from anachron.data.loaders import load_dataset
 from anachron.io.files import file_fingerprint
@@ -44,7 +44,7 @@ def test_the_hub_reads_statements_and_choices(five: Dataset, tmp_path: Path, mon
 def test_eval_yaml_names_what_is_there(file: Path, tmp_path: Path):
     yaml = pytest.importorskip("yaml")
     argv = ["export", "hub", str(file), "--out", str(tmp_path / "set"), "--benchmark", "--licence", "mit"]
-    assert _code(argv, debug=False) == 0
+    assert run_command(argv, debug=False) == 0
     read = yaml.safe_load((tmp_path / "set" / EVAL).read_text("utf-8"))
     assert read["evaluation_framework"] == "inspect-ai"
     assert read["name"] == "Dated statements: five.parquet"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.dates import Date
 from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import Fact
@@ -18,12 +18,12 @@ from anachron.core.periods import Period
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
 from anachron.data.loaders import load_dataset
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.tables import write_table
 from anachron.report.export.counterfact import (
     NEIGHBOURS,
     SKIPPED,
-    Asked,
+    FactInPeriod,
     _concurrent,
     edit_cases,
     export_counterfact,
@@ -36,11 +36,11 @@ from anachron.text.questions import fill_question, relation_templates
 def fact(subject, object, start, end, relation="r", question=None, ids=(None, None, None), also=()):
     quintuple = Fact(subject, relation, object, Period(start, end), *ids)
     also_held = tuple(Period(*dates) for dates in also)
-    return AskedFact(quintuple, question or f"who led {subject}?", also_held=also_held)
+    return FactWithQuestion(quintuple, question or f"who led {subject}?", also_held=also_held)
 
 
 def cases_of(*asked):
-    return edit_cases(build_statements(asked))
+    return edit_cases(make_statements(asked))
 
 
 def left_out(counts):
@@ -109,7 +109,7 @@ def test_which_periods_follow_each_other(first, second, reason):
 def test_order_that_the_dates_do_not_tell():
     _, counts = cases_of(fact("S", "A", "2000", "2004"), fact("S", "B", "2000-12-31", "2004-01-01"))
     assert left_out(counts) == {"concurrent": 1}
-    table = build_statements([fact("S", "A", "2004", "2004"), fact("S", "B", "2004-03", "2004-05")])
+    table = make_statements([fact("S", "A", "2004", "2004"), fact("S", "B", "2004-03", "2004-05")])
     _, counts = edit_cases(table)
     assert left_out(counts) == {"order_unclear": 1}
 
@@ -159,7 +159,7 @@ def test_questions_that_do_not_hold_the_subject_once():
     for question in ("who led it?", "who led S of S?", "who led S-land, the S?", "who led {S}?", "who led SS?"):
         _, counts = cases_of(before, fact("S", "B", "2005", "2009", question=question))
         assert left_out(counts) == {"subject_not_once": 1}, question
-    table = build_statements([before, fact("S", "B", "2005", "2009")])
+    table = make_statements([before, fact("S", "B", "2005", "2009")])
     _, counts = edit_cases(table.filter(table["status"] != "none"))
     assert left_out(counts) == {"no_question": 1}
 
@@ -225,13 +225,13 @@ def test_all_of_mini(mini: Dataset):
 
 
 def test_the_file_and_its_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    table = build_statements(
+    table = make_statements(
         [fact("S", "A", "2000", "2005"), fact("S", "B", "2005", "2009"), fact("S", "C", "2012", "2016")]
     )
     write_table(tmp_path / "three.csv", to_published(table, "released"))
     path = tmp_path / "cases.json"
     argv = ["export", "counterfact", str(tmp_path / "three.csv"), "--out", str(path)]
-    assert _code([*argv, "--json"], debug=False) == 0
+    assert run_command([*argv, "--json"], debug=False) == 0
     shown = json.loads(capsys.readouterr().out)
     cases = json.loads(path.read_text("utf-8"))
     manifest = json.loads(Path(f"{path}.manifest.json").read_text())
@@ -242,14 +242,14 @@ def test_the_file_and_its_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
     assert left_out(manifest["counts"]) == {"gap": 1}
     assert {field for field, value in cases[0].items() if value == []} <= set(manifest["parameters"]["empty_fields"])
     assert manifest["inputs"] == {"three.csv": data.fingerprint()}
-    assert _code(argv, debug=False) == 0
+    assert run_command(argv, debug=False) == 0
     out, err = capsys.readouterr()
     assert out == ""
     assert f"left out 1: {SKIPPED['gap']}" in err
 
 
 def test_nothing_to_export_is_an_error(tmp_path: Path):
-    data = Dataset("lonely", build_statements([fact("S", "A", "2000", "2005")]), "released")
+    data = Dataset("lonely", make_statements([fact("S", "A", "2000", "2005")]), "released")
     with pytest.raises(DataError, match="lonely holds no succession"):
         export_counterfact(data, tmp_path / "x.json")
     with pytest.raises(ConfigError, match=r"must end in \.json"):
@@ -262,7 +262,7 @@ def test_nothing_to_export_is_an_error(tmp_path: Path):
 )
 def test_what_holds_together_is_what_all_pairs_say(spans: list[tuple[str, int, int | None]]):
     facts = [
-        Asked(
+        FactInPeriod(
             name, "S", None, "r", None, f"{name}{n}", None, Date(start),
             None if length is None else Date(start + length), None,
         )
@@ -276,7 +276,7 @@ def test_what_holds_together_is_what_all_pairs_say(spans: list[tuple[str, int, i
 
 
 def test_facts_of_a_subject_in_two_spellings_follow_each_other():
-    one = Asked("a", "S\u00e3o", None, "capital", None, "A", None, Date(1990), Date(1999), "q?")
-    two = Asked("b", "SA\u0303O", None, "Capital", None, "B", None, Date(2000), None, "q?")
+    one = FactInPeriod("a", "S\u00e3o", None, "capital", None, "A", None, Date(1990), Date(1999), "q?")
+    two = FactInPeriod("b", "SA\u0303O", None, "Capital", None, "B", None, Date(2000), None, "q?")
     assert successions([one, two])[0] == [(one, two)]
     assert successions([one, replace(two, object="a")])[1]["same_object"] == 1

@@ -10,7 +10,7 @@ import pytest
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.dataset import Dataset
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.files import file_fingerprint
 from anachron.report.export.croissant import CONTEXT
 from anachron.report.export.hub import export_hub
@@ -20,7 +20,7 @@ from anachron.report.export.hub import export_hub
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("hub") / "set"
     fact = Fact("A|B", 'the "r"', "Ö, Ø", Period("2001", "2009-05"), "Q1", "P1", "Q2", 7.5)
-    data = Dataset("own", build_statements([AskedFact(fact, "who led A|B?", 3)]), "released")
+    data = Dataset("own", make_statements([FactWithQuestion(fact, "who led A|B?", 3)]), "released")
     export_hub(data, out, licence="cc-by-4.0", language="fr")
     return out
 

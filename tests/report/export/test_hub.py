@@ -9,14 +9,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.columns import MORE, PUBLISHED, to_published
 from anachron.data.dataset import Dataset
 from anachron.data.loaders import load_dataset
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.files import file_fingerprint, read_json, write_manifest
 from anachron.io.tables import write_table
 from anachron.report.export.hub import (
@@ -54,10 +54,12 @@ def front_matter(folder: Path) -> dict:
 def paper_dataset() -> Dataset:
     """Coarse boundaries, a year before our era, text that needs quoting."""
     asked = [
-        AskedFact(Fact("A|B", 'the "r"', "Ö, Ø", Period("-0044", "0014"), "Q1", "P1", "Q2", 7.5), "who led A|B?", 3),
-        AskedFact(Fact("C", "r2", "D", Period("2001", "2009-05")), "who led C?"),
+        FactWithQuestion(
+            Fact("A|B", 'the "r"', "Ö, Ø", Period("-0044", "0014"), "Q1", "P1", "Q2", 7.5), "who led A|B?", 3
+        ),
+        FactWithQuestion(Fact("C", "r2", "D", Period("2001", "2009-05")), "who led C?"),
     ]
-    return Dataset("coarse", build_statements(asked, boundaries="paper"), "paper")
+    return Dataset("coarse", make_statements(asked, boundaries="paper"), "paper")
 
 
 @pytest.mark.parametrize("which", ["five", "paper"])
@@ -123,7 +125,7 @@ def test_the_card_shows_the_counts_and_every_column(five: Dataset, tmp_path: Pat
 
 def test_columns_that_only_some_data_sets_have_are_described_there(tmp_path: Path):
     fact = Fact("A", "r", "B", Period("2001", "2009"))
-    data = Dataset("more", build_statements([AskedFact(fact, "who?", subject_from="1990")]), "released")
+    data = Dataset("more", make_statements([FactWithQuestion(fact, "who?", subject_from="1990")]), "released")
     export_hub(data, tmp_path)
     text = (tmp_path / "README.md").read_text("utf-8")
     assert set(MORE_COLUMNS) == set(MORE)
@@ -202,7 +204,7 @@ def test_bad_use_writes_nothing(five: Dataset, file: Path, tmp_path: Path, capsy
     assert not (tmp_path / "a").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
-    assert _code(["export", "hub", str(file), "--out", str(tmp_path / "full")], debug=False) == 2
+    assert run_command(["export", "hub", str(file), "--out", str(tmp_path / "full")], debug=False) == 2
     assert "not empty" in capsys.readouterr().err
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["x"]
 
@@ -217,10 +219,10 @@ def test_a_fresh_clone_is_an_empty_folder(five: Dataset, tmp_path: Path):
 
 def test_the_command(five: Dataset, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     argv = ["export", "hub", str(file), "--out", str(tmp_path / "out")]
-    assert _code([*argv, "--json", "--licence", "mit"], debug=False) == 0
+    assert run_command([*argv, "--json", "--licence", "mit"], debug=False) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown == {"out": str(tmp_path / "out"), "licence": "mit", **counts(five.table)}
-    assert _code([*argv, "--language", "fr"], debug=False) == 0
+    assert run_command([*argv, "--language", "fr"], debug=False) == 0
     out, err = capsys.readouterr()
     assert out == ""
     assert "states no licence" in err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.draws import draw
 from anachron.core.errors import ConfigError
 from anachron.data.dataset import Dataset
@@ -18,7 +18,7 @@ from anachron.io.files import file_fingerprint, read_json, read_jsonl
 from anachron.io.jobs import Callbacks
 from anachron.probe.ask.asking import AskSettings
 from anachron.probe.ask.probing import probe_by_answers
-from anachron.report.export.inspect_package import export_questions
+from anachron.report.export.inspect_package import export_inspect
 
 SCRIPT = """
 import json, sys
@@ -50,7 +50,7 @@ found = {
 
 
 def test_the_package_and_its_manifest(five: Dataset, tmp_path: Path):
-    manifest = export_questions(five, tmp_path, name="when")
+    manifest = export_inspect(five, tmp_path, name="when")
     assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == {
         *("when/task.py", "when/samples.jsonl", "when/__init__.py", "pyproject.toml", "README.md", "manifest.json")
     }
@@ -66,24 +66,24 @@ def test_the_package_and_its_manifest(five: Dataset, tmp_path: Path):
 
 
 def test_an_earlier_package_gives_way_to_one_of_another_name(five: Dataset, tmp_path: Path):
-    export_questions(five, tmp_path / "task", name="first")
+    export_inspect(five, tmp_path / "task", name="first")
     (tmp_path / "task" / "first" / "mine.txt").touch()
-    export_questions(five, tmp_path / "task", name="second")
+    export_inspect(five, tmp_path / "task", name="second")
     assert [p.name for p in (tmp_path / "task" / "first").iterdir()] == ["mine.txt"]
     for wrong in ("a-b", "Upper", "1st", "a/b", "größe", "", "class"):
         with pytest.raises(ConfigError, match="lower-case letters, digits and _"):
-            export_questions(five, tmp_path / "wrong", name=wrong)
+            export_inspect(five, tmp_path / "wrong", name=wrong)
     assert not (tmp_path / "wrong").exists()
 
 
 def test_the_command(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     argv = ["export", "inspect", str(file), "--out", str(tmp_path / "task")]
-    assert _code([*argv, "--json"], debug=False) == 0
+    assert run_command([*argv, "--json"], debug=False) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["package"], shown["task"], shown["facts"]) == ("anachron_five", "dated_facts", 5)
-    assert _code([*argv, "--name", "when"], debug=False) == 0
+    assert run_command([*argv, "--name", "when"], debug=False) == 0
     assert "inspect eval when/task.py --model MODEL" in capsys.readouterr().err
-    assert _code([*argv, "--name", "not so"], debug=False) == 2
+    assert run_command([*argv, "--name", "not so"], debug=False) == 2
     assert "lower-case letters" in capsys.readouterr().err
 
 
@@ -116,7 +116,7 @@ def test_the_real_inspect_comes_to_the_same_w(five: Dataset, tmp_path: Path, rou
     noisy = Noisy()
     settings = AskSettings(ways=("open", "choice"), width=0, rounds=rounds)
     run = probe_by_answers(noisy, five, tmp_path / "run", settings=settings)
-    package = export_questions(five, tmp_path / "task")["parameters"]["package"]
+    package = export_inspect(five, tmp_path / "task")["parameters"]["package"]
     (tmp_path / "answers.json").write_text(json.dumps(noisy.said))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, ".", package, str(rounds)], cwd=tmp_path, env=os.environ,

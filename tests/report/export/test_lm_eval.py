@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 from anachron.analysis.metrics import GLOBAL, fact_metrics
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.dataset import Dataset
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.files import file_fingerprint, read_json
 from anachron.io.tables import read_table
 from anachron.lm.loading import load_model
@@ -103,15 +103,15 @@ def test_only_an_earlier_export_is_overwritten(five: Dataset, tmp_path: Path):
 
 def test_the_command(five: Dataset, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     argv = ["export", "lm-eval", str(file), "--out", str(tmp_path / "task")]
-    assert _code([*argv, "--json"], debug=False) == 0
+    assert run_command([*argv, "--json"], debug=False) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["task"], shown["facts"], shown["statements"]) == ("anachron_five", 5, five.table.height)
-    assert _code([*argv, "--task", "mine"], debug=False) == 0
+    assert run_command([*argv, "--task", "mine"], debug=False) == 0
     out, err = capsys.readouterr()
     assert out == ""
     assert "--tasks mine" in err
     assert (tmp_path / "task" / "mine.yaml").is_file()
-    assert _code([*argv, "--boundaries", "paper"], debug=False) == 2
+    assert run_command([*argv, "--boundaries", "paper"], debug=False) == 2
     assert "boundaries 'released', not 'paper'" in capsys.readouterr().err
 
 
@@ -196,7 +196,9 @@ def test_other_tokenizers_differ_by_the_space_and_nothing_else(
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     learned = Fact("France", "head of state", "Jacques Chirac", Period("1995", "2007"))  # by the tiny tokenizers
     digits = Fact("San Francisco", "member of", "49 of them", Period("1950", "1960"))
-    own = build_statements([AskedFact(learned, "who led France?"), AskedFact(digits, "which team was theirs?")])
+    own = make_statements(
+        [FactWithQuestion(learned, "who led France?"), FactWithQuestion(digits, "which team was theirs?")]
+    )
     table = pl.concat([five.table, own]).gather_every(3)
     name = export_lm_eval(Dataset("some", table, "released"), tmp_path / "task")["parameters"]["task"]
     lm = make_lm(family, tokenizer)

@@ -8,7 +8,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalTokenNotFoundError
 
-from anachron.cli.main import _code
+from anachron.cli.main import run_command
 from anachron.core.errors import BackendError, ConfigError
 from anachron.data.dataset import Dataset
 from anachron.report.export.hub import export_hub
@@ -39,14 +39,14 @@ def test_a_dry_run_lists_the_files_and_sends_nothing(
 ):
     hub = Hub(monkeypatch)
     argv = ["export", "hub", str(file), "--out", str(tmp_path / "out"), "--licence", "mit", "--push", "me/five"]
-    assert _code([*argv, "--dry-run"], debug=False) == 0
+    assert run_command([*argv, "--dry-run"], debug=False) == 0
     said = capsys.readouterr().err
     sizes = {p.relative_to(tmp_path / "out").as_posix(): p.stat().st_size for p in (tmp_path / "out").rglob("*.*")}
     assert len(sizes) == 4
     assert all(f"{size:>12,} bytes  {name}" in said for name, size in sizes.items())
     assert "nothing was sent to me/five" in said
     assert hub.calls == []
-    assert _code([*argv, "--json"], debug=False) == 0
+    assert run_command([*argv, "--json"], debug=False) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["files"] == sizes and shown["commit"] == "https://example.org/commit"
     made, sent = hub.calls
@@ -66,10 +66,10 @@ def test_what_cannot_be_sent_is_refused(
     for name in ("five", "a/b/c", "me/fi ve", ""):
         with pytest.raises(ConfigError, match="OWNER/NAME"):
             files_to_push(tmp_path / "out", manifest, name)
-    assert _code(["export", "hub", str(file), "--out", str(tmp_path / "new"), "--dry-run"], debug=False) == 2
+    assert run_command(["export", "hub", str(file), "--out", str(tmp_path / "new"), "--dry-run"], debug=False) == 2
     assert "--push OWNER/NAME" in capsys.readouterr().err and not (tmp_path / "new").exists()
     for name, told in (("five", "write OWNER/NAME"), ("me/five", "states no licence")):  # before anything is written
-        assert _code(["export", "hub", str(file), "-o", str(tmp_path / "new"), "--push", name], debug=False) == 2
+        assert run_command(["export", "hub", str(file), "-o", str(tmp_path / "new"), "--push", name], debug=False) == 2
         assert told in capsys.readouterr().err and not (tmp_path / "new").exists()
     assert hub.calls == []
 
@@ -93,9 +93,9 @@ def test_what_the_hub_says_is_told(
 
 def test_a_sample_of_a_bundled_data_set_keeps_its_licence(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     argv = ["export", "hub", "mini", "--limit", "3", "--push", "me/three", "--dry-run", "--out", str(tmp_path / "out")]
-    assert _code(argv, debug=False) == 0
+    assert run_command(argv, debug=False) == 0
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
     assert "license: mit\n" in card and "a fixed sample of 3 of its facts" in card
     assert "common knowledge" in card  # how the facts were made, as of the whole
-    assert _code([*argv, "--licence", "cc0-1.0"], debug=False) == 2
+    assert run_command([*argv, "--licence", "cc0-1.0"], debug=False) == 2
     assert "mini is under mit, not 'cc0-1.0'" in capsys.readouterr().err

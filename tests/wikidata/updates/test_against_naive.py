@@ -12,7 +12,7 @@ from anachron.core.facts import SCENARIOS
 from anachron.io.cluster import Spread
 from anachron.text.cloze import Cloze
 from anachron.wikidata.reading.snapshot import open_snapshot
-from anachron.wikidata.updates.build import Built, Settings, build_updates
+from anachron.wikidata.updates.build import Built, UpdateSettings, build_updates
 from anachron.wikidata.updates.card import statistics
 from anachron.wikidata.updates.explain import explain_changes
 from anachron.wikidata.updates.groups import CLASH, MERGED, NO_CHANGE, SAME, UNKNOWN
@@ -42,7 +42,7 @@ def build(folder: Path, pair: Pair, buckets: int, workers: int = 1) -> Built:
     old, new = write_pair(folder, pair, buckets)
     return build_updates(
         open_snapshot(old), open_snapshot(new), folder / "updates.parquet",
-        Settings(label_unchanged=pair.label_unchanged, neighbours=pair.neighbours),
+        UpdateSettings(label_unchanged=pair.label_unchanged, neighbours=pair.neighbours),
         templates={id: Cloze(id, tuple(templates)) for id, templates in pair.templates.items()},
         redirects=read_redirects(folder / "redirects.csv"), spread=Spread(workers=workers),
     )  # fmt: skip
@@ -157,7 +157,7 @@ def test_explain_says_of_every_entity_what_the_updates_hold(tmp_path: Path, seed
     pair = pair_of(seed)
     built = build(tmp_path / "work", pair, buckets=3)
     old, new = (open_snapshot(tmp_path / "work" / name) for name in ("old", "new"))
-    settings = Settings(label_unchanged=pair.label_unchanged)
+    settings = UpdateSettings(label_unchanged=pair.label_unchanged)
     given = {"relations_with_templates": pair.templates, "redirects": read_redirects(tmp_path / "work/redirects.csv")}
     told = []
     for id in sorted({row["subject"] for row in pair.new.statements}):

@@ -22,7 +22,7 @@ from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.updates import build as module
 from anachron.wikidata.updates import popularity, slices
-from anachron.wikidata.updates.build import Settings, build_updates, companions
+from anachron.wikidata.updates.build import UpdateSettings, build_updates, companions
 from wikidata.made import entity, write_snapshot
 from wikidata.updates.world import NEW, NEW_DATE, OLD, OLD_DATE, PROPERTIES, VIEWS, entities, write_world
 
@@ -33,7 +33,7 @@ def world(tmp_path_factory) -> tuple[Path, Path]:
 
 
 def build(world, out: Path, settings=None, **more):
-    return build_updates(*map(open_snapshot, world), out, settings or Settings(), **more)
+    return build_updates(*map(open_snapshot, world), out, settings or UpdateSettings(), **more)
 
 
 def content(out: Path) -> list[bytes]:
@@ -86,7 +86,7 @@ def test_killed_and_resumed_gives_the_same_bytes_and_does_no_bucket_twice(world,
     child.wait()
     assert not out.exists()
     with pytest.raises(ConfigError, match=r"holds unfinished work with other settings \(seed: 0 -> 1\)"):
-        build(world, out, Settings(seed=1))
+        build(world, out, UpdateSettings(seed=1))
     # what is done is taken as it is, even where it was tampered with: so it was not done again
     counts = json.loads((work / "counts-000.json").read_text())
     counts["created"] += 1000
@@ -285,7 +285,7 @@ def test_equal_snapshots_say_that_nothing_changed(world, tmp_path):
     manifest = json.loads((same / "manifest.json").read_text()) | {"date": "2023-02-27"}
     (same / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(DataError, match=r"nothing that is understood changed .* no group of one subject and relation"):
-        build((old, same), tmp_path / "u.parquet", Settings(popularity=False))
+        build((old, same), tmp_path / "u.parquet", UpdateSettings(popularity=False))
 
 
 def test_wrong_use_says_what_to_do(world, tmp_path):
@@ -298,9 +298,9 @@ def test_wrong_use_says_what_to_do(world, tmp_path):
     with pytest.raises(ConfigError, match="lies in a snapshot itself"):
         build(world, old / "u.parquet")
     with pytest.raises(ConfigError, match="neighbours -1"):
-        Settings(neighbours=-1)
+        UpdateSettings(neighbours=-1)
     with pytest.raises(ConfigError, match="klingon"):
-        Settings(style="klingon")
+        UpdateSettings(style="klingon")
 
 
 @pytest.mark.full
@@ -367,7 +367,7 @@ def test_a_damaged_part_is_named(tmp_path):
 
 
 def test_without_popularity_the_updates_come_by_number_of_the_subject(world, tmp_path):
-    found = build(world, tmp_path / "u.parquet", Settings(popularity=False)).updates
+    found = build(world, tmp_path / "u.parquet", UpdateSettings(popularity=False)).updates
     assert found["subject_popularity"].null_count() == found.height
     numbers = [int(subject["id"][1:]) for subject in found["subject"]]
     assert numbers == sorted(numbers) and set(VIEWS)

@@ -11,7 +11,7 @@ from anachron.core.errors import DataError
 from anachron.text.cloze import Cloze
 from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.selection.rows import alive_rows
-from anachron.wikidata.updates.build import Settings, build_updates, open_comparison
+from anachron.wikidata.updates.build import UpdateSettings, build_updates, open_comparison
 from anachron.wikidata.updates.diff import align
 from anachron.wikidata.updates.groups import Sieve, without_duplicates
 from anachron.wikidata.updates.popularity import find_levels, log_popularity
@@ -82,7 +82,7 @@ def test_a_subject_that_had_no_items_is_described_by_the_new_snapshot(tmp_path: 
     old = [*shared, text("Q1", "one", 2, start="2010")]
     new = [*old, text("Q1", "other", 3, start="2022"), statement("Q1", "P27", "Q9")]
     pair = pair_of_snapshots(tmp_path, old, new)
-    (row,) = build_updates(*pair, tmp_path / "u.jsonl", Settings(), templates=TEMPLATES).updates.to_dicts()
+    (row,) = build_updates(*pair, tmp_path / "u.jsonl", UpdateSettings(), templates=TEMPLATES).updates.to_dicts()
     assert [n["subject"]["id"] for n in row["neighborhood"]] == ["Q2", "Q3"]
 
 
@@ -96,7 +96,7 @@ def test_facts_of_merged_subjects_come_by_their_number(tmp_path: Path, buckets: 
     gone = ("Q4", "Q5", "Q6", "Q7")
     pair = pair_of_snapshots(tmp_path, old, new, buckets, gone)
     redirects = dict.fromkeys(gone, "Q1")
-    built = build_updates(*pair, tmp_path / "u.jsonl", Settings(), templates=TEMPLATES, redirects=redirects)
+    built = build_updates(*pair, tmp_path / "u.jsonl", UpdateSettings(), templates=TEMPLATES, redirects=redirects)
     ((near,),) = built.updates["neighborhood"].to_list()
     assert near["subject"]["id"] == "Q1" and near["objects"][0]["object"]["label"] == "four"
 
@@ -104,7 +104,9 @@ def test_facts_of_merged_subjects_come_by_their_number(tmp_path: Path, buckets: 
 def test_no_neighbours_may_be_asked_for(tmp_path: Path):
     rows = [text("Q2", "two", 2, start="2010"), text("Q3", "three", 1)]
     pair = pair_of_snapshots(tmp_path, rows, [*rows, text("Q2", "other", 3, start="2022")])
-    (row,) = build_updates(*pair, tmp_path / "u.jsonl", Settings(neighbours=0), templates=TEMPLATES).updates.to_dicts()
+    (row,) = build_updates(
+        *pair, tmp_path / "u.jsonl", UpdateSettings(neighbours=0), templates=TEMPLATES
+    ).updates.to_dicts()
     assert row["neighborhood"] == row["random_neighborhood"] == []
 
 
@@ -112,7 +114,7 @@ def test_clean_triples_are_in_the_order_of_the_dump(tmp_path: Path, monkeypatch:
     """A streaming join gives rows in any order; of equal triples the first counts, so the order must not be chance."""
     rows = [text("Q2", value, n) for n, value in enumerate("cabcab")]
     old, new = pair_of_snapshots(tmp_path, rows, rows, buckets=1)
-    comparison = open_comparison(old, new, Settings(), tmp_path)
+    comparison = open_comparison(old, new, UpdateSettings(), tmp_path)
 
     def shuffled(*given: Any) -> tuple[Any, pl.DataFrame]:
         tally, alive = alive_rows(*given)
@@ -134,7 +136,7 @@ def test_of_two_counts_of_one_day_the_preferred_stays(tmp_path: Path):
     single = property_("P1082", datatype="quantity", single_value=True, separators=["P585"])
     folder = write_snapshot(tmp_path / "s", [entity("Q1"), entity("Q2")], rows, [single], buckets=1)
     later = write_snapshot(tmp_path / "t", [entity("Q1"), entity("Q2")], rows, [single], buckets=1, date="2022-01-01")
-    comparison = open_comparison(open_snapshot(folder), open_snapshot(later), Settings(), tmp_path / "work")
+    comparison = open_comparison(open_snapshot(folder), open_snapshot(later), UpdateSettings(), tmp_path / "work")
     kept = clean_triples(comparison.old, 0, comparison.steps, comparison.relations)[1]
     assert kept["value"].to_list() == ["+6", "+7"]
 
@@ -156,7 +158,7 @@ def test_a_merge_that_makes_two_facts_one_loses_none_that_the_new_snapshot_has_t
     twice = [row | {"value": "Q8"} for row in clubs]
     old = write_snapshot(tmp_path / "old", [*entities, entity("Q7")], clubs, [property_("P54")])
     new = write_snapshot(tmp_path / "new", entities, twice, [property_("P54")], date="2022-01-01")
-    sides, settings = (open_snapshot(old), open_snapshot(new)), Settings(popularity=False)
+    sides, settings = (open_snapshot(old), open_snapshot(new)), UpdateSettings(popularity=False)
     with pytest.raises(DataError, match="no group of one subject and relation differs"):
         build_updates(*sides, tmp_path / "u.parquet", settings, redirects={"Q7": "Q8"})
     once = write_snapshot(tmp_path / "once", entities, twice[:1], [property_("P54")], date="2022-01-01")

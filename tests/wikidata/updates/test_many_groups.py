@@ -15,7 +15,7 @@ import pytest
 
 from anachron.text.cloze import Cloze
 from anachron.wikidata.reading.snapshot import open_snapshot
-from anachron.wikidata.updates.build import Built, Settings, build_updates
+from anachron.wikidata.updates.build import Built, UpdateSettings, build_updates
 from wikidata.made import OPEN, UNKNOWN, boundary, entity, property_, statement, write_snapshot
 
 OLD, NEW = "2021-01-04", "2023-02-27"
@@ -313,7 +313,8 @@ def build(folder: Path, world: World) -> Built:
     )  # fmt: skip
     relations = [*ONE, *ONE_AT_A_TIME, *BY_POINT, *MANY]
     return build_updates(
-        open_snapshot(old), open_snapshot(new), folder / "updates.parquet", Settings(popularity=False, neighbours=0),
+        open_snapshot(old), open_snapshot(new), folder / "updates.parquet",
+        UpdateSettings(popularity=False, neighbours=0),
         templates={id: Cloze(id, (f"[SUBJ] has the {id} [OBJ]",)) for id in relations},
     )  # fmt: skip
 

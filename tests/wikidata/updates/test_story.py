@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from anachron.wikidata.reading.snapshot import open_snapshot
-from anachron.wikidata.updates.build import Settings, build_updates, companions
+from anachron.wikidata.updates.build import UpdateSettings, build_updates, companions
 from anachron.wikidata.updates.explain import explain_changes
 from wikidata.made import boundary, entity, write_snapshot
 from wikidata.updates.world import COMMON, NEW, NEW_DATE, OLD, PROPERTIES, entities, fact, write_world
@@ -48,7 +48,7 @@ def world(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(world, tmp_path_factory):
-    return build_updates(*world, tmp_path_factory.mktemp("out") / "updates.parquet", Settings())
+    return build_updates(*world, tmp_path_factory.mktemp("out") / "updates.parquet", UpdateSettings())
 
 
 def test_the_updates_line_by_line(built):
@@ -72,7 +72,7 @@ def test_prompts_say_the_before_a_ship_and_not_before_a_film(tmp_path):
         return open_snapshot(write_snapshot(tmp_path / name, listed, rows, PROPERTIES, date=date))
 
     pair = side("old", "2021-01-04", "Q1"), side("new", NEW_DATE, "Q2")
-    updates = build_updates(*pair, tmp_path / "updates.parquet", Settings(popularity=False)).updates
+    updates = build_updates(*pair, tmp_path / "updates.parquet", UpdateSettings(popularity=False)).updates
     prompts = {row["subject"]["id"]: row["update_prompt"] for row in updates.iter_rows(named=True)}
     assert prompts == {
         "Q101": "The head of state of the Olympic is ____",
@@ -164,7 +164,7 @@ def test_the_counts_add_up_and_name_every_group_that_is_not_there(built):
 
 
 def test_an_end_that_was_added_counts_where_unchanged_groups_are_labelled(world, built, tmp_path):
-    found = build_updates(*world, tmp_path / "u.jsonl", Settings(label_unchanged=True))
+    found = build_updates(*world, tmp_path / "u.jsonl", UpdateSettings(label_unchanged=True))
     assert [line for line in lines(found.updates) if line not in EXPECTED] == [MAYOR]
     assert len(found.updates) == len(EXPECTED) + 1
     assert found.counts["judged"]["groups"] == built.counts["groups"]["all"]
@@ -172,7 +172,7 @@ def test_an_end_that_was_added_counts_where_unchanged_groups_are_labelled(world,
 
 def test_files_hold_what_was_built(world, tmp_path):
     out = tmp_path / "updates.parquet"
-    built = build_updates(*world, out, Settings())
+    built = build_updates(*world, out, UpdateSettings())
     assert pl.read_parquet(out).equals(built.updates)
     files = companions(out)
     assert pl.read_parquet(files["replacements"]).equals(built.replacements)
@@ -182,7 +182,7 @@ def test_files_hold_what_was_built(world, tmp_path):
     manifest = json.loads(out.with_name("updates.parquet.manifest.json").read_text())
     assert manifest["counts"]["statistics"]["updates"] == 7 and manifest["parameters"]["old_date"] == "2021-01-04"
     lines_out = tmp_path / "updates.jsonl"
-    build_updates(*world, lines_out, Settings())
+    build_updates(*world, lines_out, UpdateSettings())
     rows = [json.loads(line) for line in lines_out.read_text().splitlines()]
     assert rows == built.updates.to_dicts()
     assert not list(tmp_path.glob(".*"))
@@ -191,7 +191,7 @@ def test_files_hold_what_was_built(world, tmp_path):
 def test_explain_says_what_build_does(world, built):
     kept = {}
     for subject in ("Q61", "Q3", "Q80", "Q6", "Q5", "Q50", "Q4", "Q51"):
-        found = explain_changes(*world, subject, Settings(), relations_with_templates={r[1] for r in EXPECTED})
+        found = explain_changes(*world, subject, UpdateSettings(), relations_with_templates={r[1] for r in EXPECTED})
         for change in found.changes:
             if (change.outcome or "").startswith("in the data set"):
                 kept.setdefault((found.entity["label"], change.property_id), []).append(
@@ -205,7 +205,7 @@ def test_explain_says_what_build_does(world, built):
 
 
 def explained(world, id, **more):
-    settings = Settings(**more)
+    settings = UpdateSettings(**more)
     found = explain_changes(*world, id, settings, relations_with_templates={"P39", "P19", "P27"})
     return [(c.property_id, c.value, c.side, c.label, c.dropped or c.outcome) for c in found.changes]
 
@@ -231,7 +231,7 @@ def test_explain_says_why_the_others_are_not_there(world):
 
 
 def test_explain_tells_what_changed_from_what_did_not(world):
-    found = explain_changes(*world, "Q61", Settings(), relations_with_templates={"P35"})
+    found = explain_changes(*world, "Q61", UpdateSettings(), relations_with_templates={"P35"})
     changed = {(c.property_id, c.value, c.side) for c in found.changes if c.is_changed}
     assert changed == {("P35", "Ada", "old"), ("P35", "Ada", "new"), ("P35", "Bert", "new")}
     rest = {(c.property_id, c.side) for c in found.changes if not c.is_changed}
@@ -244,7 +244,7 @@ def test_explain_tells_what_changed_from_what_did_not(world):
             "in both snapshots: the group is not looked at": 1,
         },
     }  # fmt: skip
-    static = explain_changes(*world, "Q3", Settings(), relations_with_templates={"P54"}).changes
+    static = explain_changes(*world, "Q3", UpdateSettings(), relations_with_templates={"P54"}).changes
     assert {c.value for c in static if c.is_changed and c.property_id == "P54"} == {"national team", "Club A", "Club B"}
 
 
@@ -270,7 +270,7 @@ def test_a_merge_that_is_listed_moves_the_facts_of_the_merged_item(tmp_path):
     added = fact("Q7$y", "Q7", "P27", "Q61")
     new = write_snapshot(tmp_path / "new", entities(False), [*NEW, added], PROPERTIES, date=NEW_DATE)
     sides = open_snapshot(old), open_snapshot(new)
-    settings = Settings(popularity=False)
+    settings = UpdateSettings(popularity=False)
     plain = build_updates(*sides, tmp_path / "plain.parquet", settings)
     assert plain.counts["subjects"]["old only"] == 1
     listed = build_updates(*sides, tmp_path / "listed.parquet", settings, redirects={"Q60": "Q61"})
@@ -287,7 +287,7 @@ def test_an_object_that_ended_in_the_same_label_clashes(tmp_path):
     old = write_snapshot(tmp_path / "old", entities(True), OLD, PROPERTIES)
     new = write_snapshot(tmp_path / "new", namesake, NEW, PROPERTIES, date=NEW_DATE)
     found = build_updates(
-        open_snapshot(old), open_snapshot(new), tmp_path / "u.parquet", Settings(popularity=False, neighbours=0)
+        open_snapshot(old), open_snapshot(new), tmp_path / "u.parquet", UpdateSettings(popularity=False, neighbours=0)
     )
     assert not [line for line in lines(found.updates) if line[:2] == ("Carla", "P54")]
     clash = "one label is both of an obsolete and of another object"
@@ -305,7 +305,7 @@ def test_a_unit_without_a_label_cannot_be_worded(tmp_path):
     old = write_snapshot(tmp_path / "old", [*entities(True), *units], COMMON, properties)
     rows = [*COMMON, height("a", "+12.50", "Q990", "2022")]
     new = write_snapshot(tmp_path / "new", [*entities(False), *units], rows, properties, date=NEW_DATE)
-    settings = Settings(popularity=False)
+    settings = UpdateSettings(popularity=False)
     found = build_updates(open_snapshot(old), open_snapshot(new), tmp_path / "a.parquet", settings)
     assert [[o["label"] for o in objects] for objects in found.updates["objects"]] == [["12.50 m"]]
     rows = [*rows, height("b", "+3", "Q991", "2022")]

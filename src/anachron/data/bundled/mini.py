@@ -19,7 +19,7 @@ from anachron.core.dates import Date
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.bundled.mini_entities import mini_entities
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.text.kinds import subject_kind
 from anachron.text.questions import draw_question, fill_question, relation_templates
 
@@ -74,16 +74,16 @@ def mini_statements(limit: int | None = None) -> pl.DataFrame:
     facts = mini_facts()
     objects = Counter((f.subject, f.relation_id) for f in {(_key(m.fact)): m.fact for m in facts}.values())
     asked = [
-        _with_lives(AskedFact(m.fact, question_of(m.fact), objects[m.fact.subject, m.fact.relation_id] - 1))
+        _with_lives(FactWithQuestion(m.fact, question_of(m.fact), objects[m.fact.subject, m.fact.relation_id] - 1))
         for m in facts
         if m.probed
     ]
     few = set(sorted(item.fact.id for item in asked)[:limit])
     asked = [item for item in asked if item.fact.id in few]
-    return build_statements(asked, boundaries="released", seed=MINI_SEED)
+    return make_statements(asked, boundaries="released", seed=MINI_SEED)
 
 
-def _with_lives(asked: AskedFact) -> AskedFact:
+def _with_lives(asked: FactWithQuestion) -> FactWithQuestion:
     """The fact with the lifespans of subject and object, where they are persons of whom they are known."""
     (born, dead), (object_born, object_dead) = (_life(label) for label in (asked.fact.subject, asked.fact.object))
     return replace(asked, subject_from=born, subject_until=dead, object_from=object_born, object_until=object_dead)

@@ -23,7 +23,7 @@ RELATED = {  # what people write, and relations that it may mean; which one only
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionOrReason:
     """A question, or why there is none."""
 
     text: str = ""
@@ -42,7 +42,7 @@ def with_relation_words(items: Iterable[GivenFact], language: Language) -> list[
     return [replace(item, fact=worded(item.fact)) for item in items]
 
 
-def question_of(item: GivenFact, seed: int = 0, language: Language | None = None) -> Asked:
+def question_of(item: GivenFact, seed: int = 0, language: Language | None = None) -> QuestionOrReason:
     """The fact's own question, or one of the bundled templates of its relation, found by its id or its label; or, in
     English, by the name of a role that it is (`anachron.text.offices`).
 
@@ -50,18 +50,18 @@ def question_of(item: GivenFact, seed: int = 0, language: Language | None = None
     """
     language = language or language_of("en")
     if item.question is not None:
-        return Asked(item.question)
+        return QuestionOrReason(item.question)
     fact = item.fact
     relation = language.relation_id(fact.relation_id, fact.relation)
     known = relation or fact.relation_id or fact.relation
     worded = by_templates_or_role(FactToWord(fact.id, fact.subject, known, fact.object, fact.relation), seed, language)
     if isinstance(worded, Verbalised):
-        return Asked(worded.questions[worded.drawn])
+        return QuestionOrReason(worded.questions[worded.drawn])
     if worded.reason == NO_TEMPLATES:
         spoken = "" if language.code == "en" else f" in {language.name}"
         none = f"no templates for the relation {fact.relation!r}{spoken}{_near(fact.relation, language)}"
-        return Asked(reason=f"no question: {none}; give a column question")
-    return Asked(reason=f"no question: {worded.reason} ({worded.detail}); give a column question")
+        return QuestionOrReason(reason=f"no question: {none}; give a column question")
+    return QuestionOrReason(reason=f"no question: {worded.reason} ({worded.detail}); give a column question")
 
 
 def _near(label: str, language: Language) -> str:

@@ -257,13 +257,13 @@ def _fact(rows: Sequence[Row], others: int, names: Mapping[str, str]) -> GivenFa
     own_names = dict.fromkeys(r.values["fact_id"] for r in rows if r.values.get("fact_id") is not None)
     known = first("other_objects")
     aliases = tuple(dict.fromkeys(alias for r in rows for alias in r.values.get("aliases") or ()))
-    told = {names[name]: first(name) for name in (*SIDES, *_ASKED, *(f"{side}_id" for side in SIDES)) if name in names}
-    told |= {names["aliases"]: list(aliases)} if aliases else {}
+    named = {names[name]: first(name) for name in (*SIDES, *_ASKED, *(f"{side}_id" for side in SIDES)) if name in names}
+    named |= {names["aliases"]: list(aliases)} if aliases else {}
     values: dict[str, Any] = {}
     for name in rows[0].all:
         different = list(dict.fromkeys(str(r.all[name]) for r in rows if r.all.get(name) is not None))
         whole = len(different) < 2 and rows[0].all[name]
-        values[name] = rows[0].all[name] if whole else told.get(name) or " | ".join(different) or None
+        values[name] = rows[0].all[name] if whole else named.get(name) or " | ".join(different) or None
     return GivenFact(
         fact, periods[1:], tuple(r.number for r in rows), first("question"), first("present_question"),
         aliases, " | ".join(own_names) or None,

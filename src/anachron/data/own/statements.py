@@ -21,7 +21,7 @@ from anachron.data.own.dates import read_date
 from anachron.data.own.files import as_table, read_given_facts
 from anachron.data.own.questions import question_faults, question_of, with_relation_words
 from anachron.data.own.rows import Fault, GivenFact, GivenFacts, refuse
-from anachron.data.statements import AskedFact, build_statements
+from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.stores import Place
 from anachron.text.languages import Language, chosen, language_of
 
@@ -97,34 +97,36 @@ def own_facts(
     many facts only, those with the smallest ids. limit: so many of those that can be asked; of the others no statements
     are made, so ``left_out`` lacks some that cannot be asked. given: what was read of the file already.
     language: of the questions and dates, see `anachron.text.languages.language_of`; by default that of ``style``, else
-    English. The other options are those of `build_statements`.
+    English. The other options are those of `make_statements`.
 
     Raises `ConfigError` for an option that cannot be, `DataError` for broken rows, and where no fact can be asked.
     """
     check_boundaries(boundaries)
-    tongue, wording = chosen(language, style)
+    lang, wording = chosen(language, style)
     today = as_of_date(as_of)
     last = last_whole_year(today) if until is None else min(until, last_whole_year(today))
     given = given or read_given_facts(path)
-    kept = with_relation_words(_sampled(given.facts, sample), tongue)
+    kept = with_relation_words(_sampled(given.facts, sample), lang)
     try:
-        refuse([fault for fact in kept for fault in question_faults(fact, tongue.name)])
+        refuse([fault for fact in kept for fault in question_faults(fact, lang.name)])
         lives = _lives(kept)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     reasons: dict[str, str] = {}
-    asked: list[AskedFact] = []
+    asked: list[FactWithQuestion] = []
     for item in kept:
-        question = question_of(item, language=tongue)
+        question = question_of(item, language=lang)
         if reason := question.reason or _unaskable(item.fact.period, today, boundaries):
             reasons[item.fact.id] = reason
             continue
         also = tuple(period for period in item.also_held if _unaskable(period, today, boundaries) is None)
         rest = tuple(period for period in item.also_held if period not in also)  # neither asked about nor incorrect
-        made = AskedFact(item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today)
+        made = FactWithQuestion(
+            item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today
+        )
         asked.append(replace(made, **lives[item.fact.id]))
     build = partial(
-        build_statements, boundaries=boundaries, seed=seed, sampling=replace(sampling, until=last), style=wording
+        make_statements, boundaries=boundaries, seed=seed, sampling=replace(sampling, until=last), style=wording
     )
     if limit is not None:
         asked, dateless = _first(asked, limit, lambda items: _dateless(build(items), last))
@@ -149,7 +151,7 @@ def own_facts(
 
 
 def _lives(items: Sequence[GivenFact]) -> dict[str, dict[str, Any]]:
-    """Fact id -> the lifespans that its row gives, by the fields of `AskedFact`; one error for all broken dates."""
+    """Fact id -> the lifespans in its row, by the fields of `FactWithQuestion`; one error for all broken dates."""
     lives: dict[str, dict[str, Any]] = {item.fact.id: {} for item in items}
     faults = []
     for item in items:
@@ -171,8 +173,8 @@ def _sampled(facts: Sequence[GivenFact], sample: int | None) -> Sequence[GivenFa
 
 
 def _first(
-    asked: Sequence[AskedFact], limit: int, dateless: Callable[[Sequence[AskedFact]], Mapping[str, str]]
-) -> tuple[list[AskedFact], dict[str, str]]:
+    asked: Sequence[FactWithQuestion], limit: int, dateless: Callable[[Sequence[FactWithQuestion]], Mapping[str, str]]
+) -> tuple[list[FactWithQuestion], dict[str, str]]:
     """The ``limit`` facts with the smallest ids with dates, in their own order, and why others were passed over."""
     waiting = sorted(asked, key=lambda item: item.fact.id)
     chosen: set[str] = set()
@@ -241,12 +243,12 @@ def dataset_of_facts(
     given: GivenFacts | None = None,
 ) -> Dataset:
     """The data set of a file of facts, as `load_dataset` has it. given: what was read of the file already."""
-    tongue, given = language_of(language or "en"), given or read_given_facts(path)
+    lang, given = language_of(language or "en"), given or read_given_facts(path)
     own = own_facts(
-        path, as_of=as_of, boundaries=boundaries or "released", language=tongue, limit=limit, given=given,
+        path, as_of=as_of, boundaries=boundaries or "released", language=lang, limit=limit, given=given,
         sampling=sampling_named(sampling or "timestress"),
     )  # fmt: skip
-    spoken = None if tongue.code == "en" else tongue.recorded
+    spoken = None if lang.code == "en" else lang.recorded
     data = Dataset(
         str(path), own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes,
         language=spoken, sampling=sampling, given=given.facts,

@@ -34,7 +34,7 @@ from anachron.lm.scoring import is_out_of_memory
 from anachron.lm.soundness import check_token
 from anachron.lm.temporary import Temporary, together
 
-__all__ = ["SecondMoment", "cache_folder", "collect"]
+__all__ = ["SecondMoment", "cache_folder", "collect_covariance"]
 
 PRECISIONS = ("float64", "float32")
 LONGEST_WINDOW = 1024
@@ -53,7 +53,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "anachron"
 
 
-def collect(
+def collect_covariance(
     lm: LanguageModel,
     modules: Sequence[str],
     corpus: str | Path | Corpus,
@@ -120,7 +120,7 @@ def collect(
 
 
 def check_settings(*, precision: str, regularise: float | None) -> None:
-    """Raise `ConfigError` for values that `collect` refuses whatever the model."""
+    """Raise `ConfigError` for values that `collect_covariance` refuses whatever the model."""
     if precision not in PRECISIONS:
         raise ConfigError(f"precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
     if regularise is not None and not regularise > 0:

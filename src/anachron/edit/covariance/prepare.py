@@ -7,7 +7,7 @@ from typing import Any
 
 from anachron.core.errors import ConfigError
 from anachron.edit.corpus import Corpus
-from anachron.edit.covariance.collect import collect
+from anachron.edit.covariance.collect import collect_covariance
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
@@ -46,7 +46,7 @@ def prepare_covariance(
     if unknown := sorted(set(factors) - set(FACTORS)):
         raise ConfigError(f"factors {', '.join(unknown)}: choose among {', '.join(FACTORS)}")
     names = output_projections(lm, layers) if layers is not None else modules or ()
-    return [_prepared(moment, factors) for moment in collect(lm, names, corpus, **collecting).values()]
+    return [_prepared(moment, factors) for moment in collect_covariance(lm, names, corpus, **collecting).values()]
 
 
 def check_choice(layers: Sequence[int] | None, modules: Sequence[str] | None) -> None:

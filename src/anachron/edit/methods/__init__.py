@@ -6,35 +6,46 @@ it is a `anachron.edit.method.Method`.
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from importlib.metadata import entry_points
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from anachron.core.errors import ConfigError
-from anachron.edit.method import Method
-from anachron.edit.methods.alphaedit import ALPHAEDIT
-from anachron.edit.methods.emmet import EMMET
-from anachron.edit.methods.ft import FT, FT_L
-from anachron.edit.methods.grace import GRACE
-from anachron.edit.methods.lora import LORA
-from anachron.edit.methods.memit import MEMIT
-from anachron.edit.methods.mend import MEND
-from anachron.edit.methods.prompt import PROMPT
-from anachron.edit.methods.rome import ROME
-from anachron.edit.methods.ultraedit import ULTRAEDIT
 
-METHODS: Mapping[str, Method] = {
-    method.name: method for method in (FT, FT_L, MEND, ROME, MEMIT, ALPHAEDIT, EMMET, ULTRAEDIT, LORA, GRACE, PROMPT)
-}
+if TYPE_CHECKING:
+    from anachron.edit.method import Method
+
+METHODS: Mapping[str, str] = {  # name -> module of this package and record; loaded when used, for that loads torch
+    "FT": "ft.FT", "FT+L": "ft.FT_L", "MEND": "mend.MEND", "ROME": "rome.ROME", "MEMIT": "memit.MEMIT",
+    "AlphaEdit": "alphaedit.ALPHAEDIT", "EMMET": "emmet.EMMET", "UltraEdit": "ultraedit.ULTRAEDIT",
+    "LoRA": "lora.LORA", "GRACE": "grace.GRACE", "PROMPT": "prompt.PROMPT",
+}  # fmt: skip
 GROUP = "anachron.methods"
 
 
+def method_names() -> list[str]:
+    """Names of all methods, of which none is loaded: for the help of commands."""
+    from importlib.metadata import entry_points
+
+    return [*METHODS, *sorted(entry.name for entry in entry_points(group=GROUP))]
+
+
+def _own(place: str) -> "Method":
+    module, _, record = place.partition(".")
+    method: Method = getattr(import_module(f"{__name__}.{module}"), record)
+    return method
+
+
 @cache
-def methods() -> dict[str, Method]:
+def methods() -> "dict[str, Method]":
     """All methods by name: those of this package and those that installed packages add.
 
     Raises `ConfigError` for an entry point that is no method, is called otherwise or takes the name of another.
     """
-    known = dict(METHODS)
+    from importlib.metadata import entry_points
+
+    from anachron.edit.method import Method
+
+    known = {name: _own(place) for name, place in METHODS.items()}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             method = entry.load()
@@ -54,7 +65,7 @@ def methods() -> dict[str, Method]:
     return known
 
 
-def method_named(name: str) -> Method:
+def method_named(name: str) -> "Method":
     """The method of that name, whatever the case. Raises `ConfigError` for an unknown one."""
     method = {known.casefold(): method for known, method in methods().items()}.get(name.casefold())
     if method is None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from anachron.core.errors import ConfigError
-from anachron.edit.base import Dense, Edit, fingerprint
+from anachron.edit.base import Dense, Edit, model_fingerprint
 from anachron.edit.method import NOTHING, REMOVING, Method, Preset, Resources
 from anachron.edit.passes.forward import fit_apart, fit_together
 from anachron.edit.passes.frozen import frozen
@@ -77,7 +77,7 @@ def ft(
             last_position=settings.last_position_loss, after_step=into_the_box, during=weights,
         )  # fmt: skip
     changes = [[(one - old).detach() for one in new] for new, old in zip(trained, start, strict=True)]
-    return [Edit({module: Dense(*change)}, model=fingerprint(lm)) for change in zip(*changes, strict=True)]
+    return [Edit({module: Dense(*change)}, model=model_fingerprint(lm)) for change in zip(*changes, strict=True)]
 
 
 def _weights_of(owner: torch.nn.Module, trained: Sequence[torch.Tensor]) -> Temporary[None]:

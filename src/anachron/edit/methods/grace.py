@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from anachron.core.errors import DataError
-from anachron.edit.base import Edit, fingerprint, owner_of
+from anachron.edit.base import Edit, model_fingerprint, owner_of
 from anachron.edit.carried.memory import Codebook, Memory, replacing, side_by_side, suspended
 from anachron.edit.method import NOTHING, Method, Preset, Resources
 from anachron.edit.passes.forward import fit_apart, values_at_subject
@@ -62,14 +62,14 @@ def grace(
     before: Memory | None = lm.memories.get(module)
     if apart:
         memories = _trained(lm, module, before, new, marked, settings)
-        return [Edit(memories={module: memory}, model=fingerprint(lm)) for memory in memories]
+        return [Edit(memories={module: memory}, model=model_fingerprint(lm)) for memory in memories]
     made: Memory | None = None
     for one, text in zip(new, marked, strict=True):
         held = before if made is None else made if before is None else before + made
         (trained,) = _trained(lm, module, held, [one], [text], settings)
         made = trained if made is None else made + trained
     assert made is not None
-    return [Edit(memories={module: made}, model=fingerprint(lm))]
+    return [Edit(memories={module: made}, model=model_fingerprint(lm))]
 
 
 def _trained(

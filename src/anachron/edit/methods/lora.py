@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from anachron.edit.base import Edit, LowRank, fingerprint, owner_of
+from anachron.edit.base import Edit, LowRank, model_fingerprint, owner_of
 from anachron.edit.method import NOTHING, REMOVING, Method, Resources
 from anachron.edit.passes.batched_adapters import ModuleAdapters, adding_output, device_of
 from anachron.edit.passes.forward import fit_apart, fit_together
@@ -73,7 +73,7 @@ def lora(
     learned = {name: (left.detach() * share, right.detach()) for name, (left, right) in adapters.items()}
     return [
         Edit({name: LowRank(left[i].clone(), right[i].clone()) for name, (left, right) in learned.items()},
-             model=fingerprint(lm))
+             model=model_fingerprint(lm))
         for i in range(copies)
     ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from anachron.core.errors import ConfigError, DataError
-from anachron.edit.base import Dense, Edit, LowRank, fingerprint, require_own
+from anachron.edit.base import Dense, Edit, LowRank, model_fingerprint, require_own
 from anachron.edit.mend_settings import MendSettings
 from anachron.edit.method import NOTHING, Method, Preset, Resources
 from anachron.edit.passes.gradients import Factors, encoded, gradients
@@ -226,7 +226,7 @@ def untrained_network(lm: LanguageModel, settings: MendSettings, sites: Sites) -
     """A network for this model that changes no gradient yet; float32, or float64 for a model in float64."""
     shapes = edited_modules(lm, settings, sites)
     dtype = wide_dtype(weight_of(lm.model, next(iter(shapes))).dtype)
-    return MendNetwork(shapes, settings, fingerprint(lm), dtype).to(lm.device)
+    return MendNetwork(shapes, settings, model_fingerprint(lm), dtype).to(lm.device)
 
 
 def mend(

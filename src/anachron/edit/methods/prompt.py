@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anachron.edit.base import Edit, fingerprint
+from anachron.edit.base import Edit, model_fingerprint
 from anachron.edit.method import NOTHING, REMOVING, Method, Resources
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
@@ -26,7 +26,7 @@ def prompt(
     """No weight changes: the sentences of all requests, in their order, become the prefix; with ``apart`` one each."""
     sentences = [(REMOVED if request.remove else "") + request.sentence + settings.end for request in requests]
     prefixes = sentences if apart else ["".join(sentences)]
-    return [Edit(prefix=prefix, model=fingerprint(lm)) for prefix in prefixes]
+    return [Edit(prefix=prefix, model=model_fingerprint(lm)) for prefix in prefixes]
 
 
 PROMPT = Method(

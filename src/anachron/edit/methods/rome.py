@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from anachron.edit.base import Edit, LowRank, edited, fingerprint
+from anachron.edit.base import Edit, LowRank, edited, model_fingerprint
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.method import NOTHING, Method, Preset, Resources, of_one_layer
 from anachron.edit.passes.context_sampling import STARTS
@@ -43,8 +43,8 @@ def rome(
     )
     if apart:
         changes = changes_of(requests)
-        return [Edit({module: change}, model=fingerprint(lm)) for change in changes]
-    total = Edit(model=fingerprint(lm))
+        return [Edit({module: change}, model=model_fingerprint(lm)) for change in changes]
+    total = Edit(model=model_fingerprint(lm))
     for request in requests:
         with edited(lm, total, check=False):
             (change,) = changes_of([request])

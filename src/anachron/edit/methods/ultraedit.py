@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from anachron.core.errors import ConfigError
-from anachron.edit.base import Delta, Dense, Edit, LowRank, fingerprint
+from anachron.edit.base import Delta, Dense, Edit, LowRank, model_fingerprint
 from anachron.edit.carried.moments import Moments, joined
 from anachron.edit.method import NOTHING, Method, Preset, Resources
 from anachron.edit.passes.gradients import Factors, encoded, gradients
@@ -117,7 +117,7 @@ def _edit(
         h, g = z[:, : part.x.shape[1]], z[:, part.x.shape[1] :]
         v = -settings.rate * h.square().sum(1, keepdim=True) * g  # (tokens, outputs)
         deltas[name] = ridge_regression(part.x.double(), v, settings.ridge, wide_dtype(lm.model.dtype))
-    return Edit(deltas, model=fingerprint(lm), statistics=own)
+    return Edit(deltas, model=model_fingerprint(lm), statistics=own)
 
 
 def _beside(part: Factors) -> torch.Tensor:

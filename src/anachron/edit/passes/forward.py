@@ -17,7 +17,7 @@ from anachron.edit.requests import Marked, MarkedTarget
 from anachron.lm.numerics import at_least_float32, wide_dtype
 from anachron.lm.scoring import (
     During,
-    Scored,
+    ScoredText,
     answer_logits,
     fed_ids,
     head_on,
@@ -29,7 +29,7 @@ from anachron.lm.scoring import (
 from anachron.lm.soundness import check_token
 from anachron.lm.temporary import Temporary, together, unchanged
 
-T = TypeVar("T", bound=Scored)
+T = TypeVar("T", bound=ScoredText)
 
 
 class FitSettings(Protocol):
@@ -56,7 +56,7 @@ def batch(model: Any, marked: Sequence[Marked]) -> Texts:
     return Texts(ids, torch.tensor([m.subject for m in marked], device=ids.device))
 
 
-def batch_ids(model: Any, texts: Sequence[Scored]) -> torch.Tensor:
+def batch_ids(model: Any, texts: Sequence[ScoredText]) -> torch.Tensor:
     """Texts as they are fed, (texts, length). Raises `DataError` for a text that is too long for the model."""
     ids = fed_ids(texts)
     most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
@@ -164,7 +164,7 @@ def _values_of(
     return seen
 
 
-def target_logits(model: Any, texts: Sequence[Scored], *, last_position: bool = False) -> torch.Tensor:
+def target_logits(model: Any, texts: Sequence[ScoredText], *, last_position: bool = False) -> torch.Tensor:
     """The rows of logits that predict the target tokens, (target tokens, vocabulary); gradients flow through them.
 
     last_position: every one off the last position before the target.
@@ -175,7 +175,7 @@ def target_logits(model: Any, texts: Sequence[Scored], *, last_position: bool = 
     return answer_logits(model, batch_ids(model, texts), rows, columns)
 
 
-def nll_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
+def nll_losses(logits: torch.Tensor, texts: Sequence[ScoredText]) -> torch.Tensor:
     """Mean negative log-likelihood (nats) of each text's target tokens, shape (texts,).
 
     logits: (all target tokens, vocabulary), the rows that predict them; gradients flow through it.
@@ -183,7 +183,7 @@ def nll_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
     return nll_losses_and_rest(logits, texts)[0]
 
 
-def nll_losses_and_rest(logits: torch.Tensor, texts: Sequence[Scored]) -> tuple[torch.Tensor, torch.Tensor]:
+def nll_losses_and_rest(logits: torch.Tensor, texts: Sequence[ScoredText]) -> tuple[torch.Tensor, torch.Tensor]:
     """As `nll_losses`, of logits that go on behind the rows of the targets; and log-probabilities of what is there,
     (further rows, vocabulary).
     """
@@ -192,7 +192,7 @@ def nll_losses_and_rest(logits: torch.Tensor, texts: Sequence[Scored]) -> tuple[
     return -means([len(t.targets) for t in texts]).to(log_probs) @ log_probs, rest
 
 
-def unlikelihood_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
+def unlikelihood_losses(logits: torch.Tensor, texts: Sequence[ScoredText]) -> torch.Tensor:
     """Mean unlikelihood, -log(1 - p) in nats, of each text's target tokens, shape (texts,).
 
     Zero where the model gives none of them; arguments as of `nll_losses`. log(1 - p) is the log of what all other

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from anachron.core.errors import ConfigError
-from anachron.edit.base import Edit, LowRank, edited, fingerprint
+from anachron.edit.base import Edit, LowRank, edited, model_fingerprint
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.passes.batched_adapters import BatchedAdapters
 from anachron.edit.passes.context_sampling import STARTS
@@ -97,7 +97,7 @@ def spread(
     count = len(requests)
     groups = [slice(i, i + 1) for i in range(count)] if apart else [slice(0, count)]
     owner = [number for number, group in enumerate(groups) for _ in range(group.start, group.stop)]
-    totals = [Edit(model=fingerprint(lm)) for _ in groups]
+    totals = [Edit(model=model_fingerprint(lm)) for _ in groups]
     for place, module in enumerate(modules):
         during = _in_force(lm, totals, owner)
         # (1 + contexts, requests, inputs) and (1 + contexts, requests, outputs)

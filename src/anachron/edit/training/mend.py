@@ -25,7 +25,7 @@ from anachron.io.files import Json, rows_fingerprint, versions
 from anachron.io.jobs import ELSEWHERE, Callbacks, Warn, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
-from anachron.lm.scoring import Scored, answer_logits, target_places
+from anachron.lm.scoring import ScoredText, answer_logits, target_places
 from anachron.lm.sites import Sites
 from anachron.lm.temporary import together
 
@@ -114,7 +114,7 @@ def step_losses(
     places = [(row, c) for row, (_, text) in enumerate(unrelated) for c in range(len(text.ids) - 1)]
     tokens = torch.tensor(places, dtype=torch.int64).reshape(-1, 2).T
     with frozen(lm.model), torch.enable_grad():
-        fed: list[tuple[int, Scored]] = [*asked, *unrelated]
+        fed: list[tuple[int, ScoredText]] = [*asked, *unrelated]
         owners = torch.tensor([place for place, _ in fed])  # (texts,)
         ids = batch_ids(lm.model, [text for _, text in fed])  # (texts, length)
         rows, columns = torch.cat([targets, tokens + torch.tensor([[len(asked)], [0]])], 1)

@@ -23,7 +23,7 @@ SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class AnswerAudit:
     """most_tokens: of an answer; 50 as published."""
 
     most_tokens: int = 50

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from anachron.core.errors import BackendError
-from anachron.lm.gguf.library import FLOAT32, MOST_SEQUENCES, NO_FLASH_ATTENTION, Batch, Library
+from anachron.lm.gguf.library import FLOAT32, MOST_SEQUENCES, NO_FLASH_ATTENTION, Library, LlamaBatch
 from anachron.lm.prefix_tree import TreeBatch, extents
 from anachron.lm.spans import Encoded
 
@@ -62,7 +62,7 @@ def split_to_fit(
     return fitting
 
 
-class Context:
+class LlamaContext:
     """A context of a model, of a size or somewhat larger; `close` frees it.
 
     Raises `BackendError` where it does not fit into memory.
@@ -107,7 +107,7 @@ class Context:
         wanted = np.zeros(len(ids), np.int8)
         wanted[list(batch.rows)] = 1
         of = [array.ctypes.data for array in (ids, positions, counts, sequences, wanted)]
-        status = self._llama.decode(self._context, Batch(len(ids), of[0], None, *of[1:]))
+        status = self._llama.decode(self._context, LlamaBatch(len(ids), of[0], None, *of[1:]))
         if status:
             raise BackendError(f"llama.cpp cannot compute a batch of {len(ids)} tokens: {self._llama.complaint()}")
         self._last = len(batch.answers) - 1

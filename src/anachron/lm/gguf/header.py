@@ -78,7 +78,7 @@ def read_header(path: Path) -> Header:
         if file.read(4) != b"GGUF":
             raise ValueError("this is not a GGUF file (it does not begin with GGUF); was it downloaded whole?")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            reader, length = _Reader(data), len(data)
+            reader, length = _HeaderReader(data), len(data)
             try:
                 version, tensors, fields = reader.numbers("IQQ")
                 if version not in VERSIONS:
@@ -180,7 +180,7 @@ def _check_blocks(header: Header) -> None:
         )
 
 
-class _Reader:
+class _HeaderReader:
     """Values one after the other, behind the first four bytes; little-endian."""
 
     def __init__(self, data: mmap.mmap) -> None:

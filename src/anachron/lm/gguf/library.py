@@ -51,7 +51,7 @@ class ContextParams(ctypes.Structure):
     ]  # fmt: skip
 
 
-class Batch(ctypes.Structure):
+class LlamaBatch(ctypes.Structure):
     """``llama_batch``: arrays of one element a token; ``seq_id`` points to each token's sequences."""
 
     _fields_ = [
@@ -88,7 +88,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "llama_memory_seq_rm": (c_bool, [_Memory, c_int32, c_int32, c_int32]),
     "llama_memory_seq_cp": (None, [_Memory, c_int32, c_int32, c_int32, c_int32]),
     "llama_memory_seq_keep": (None, [_Memory, c_int32]),
-    "llama_decode": (c_int32, [_Context, Batch]),
+    "llama_decode": (c_int32, [_Context, LlamaBatch]),
     "llama_get_logits": (POINTER(c_float), [_Context]),
 }
 _LogCallback = ctypes.CFUNCTYPE(None, c_int32, c_char_p, c_void_p)

@@ -18,7 +18,7 @@ import torch
 from anachron.core.errors import ConfigError, ModelError
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.formats import Format, as_triple, locate
-from anachron.lm.gguf.context import Context, Size, size_of, split_to_fit
+from anachron.lm.gguf.context import LlamaContext, Size, size_of, split_to_fit
 from anachron.lm.gguf.files import open_gguf
 from anachron.lm.gguf.library import VERSION, Library, library
 from anachron.lm.gguf.trial import try_in_child
@@ -56,7 +56,7 @@ class LlamaModel:
         self.name, self.path, self.tokenizer, self.own_tokens = str(path), Path(path), tokenizer, own_tokens
         self._llama = library()
         self._model = _open(self._llama, self.path)
-        self._contexts: list[Context] = []  # at most one
+        self._contexts: list[LlamaContext] = []  # at most one
         weakref.finalize(self, _close, self._llama, self._model, self._contexts)
         _check_kind(self._llama, self._model, self.name)
         self._words = self._llama.model_get_vocab(self._model)
@@ -175,12 +175,12 @@ class LlamaModel:
             progress(len(texts))
         return np.concatenate(scores)
 
-    def _context_of(self, size: Size) -> Context:
+    def _context_of(self, size: Size) -> LlamaContext:
         """A context of that size or larger; a smaller one is given up."""
         if not self._contexts or not self._contexts[0].size.holds(size):
             while self._contexts:
                 self._contexts.pop().close()
-            self._contexts.append(Context(self._llama, self._model, size, self.vocabulary))
+            self._contexts.append(LlamaContext(self._llama, self._model, size, self.vocabulary))
         return self._contexts[0]
 
     def _said(self, key: str) -> str:
@@ -260,7 +260,7 @@ def _open(llama: Library, path: Path) -> int:
     return int(model)
 
 
-def _close(llama: Library, model: int, contexts: list[Context]) -> None:
+def _close(llama: Library, model: int, contexts: list[LlamaContext]) -> None:
     while contexts:
         contexts.pop().close()
     llama.model_free(model)
@@ -285,7 +285,7 @@ def _metadata(llama: Library, model: int, key: str) -> str:
     return value.value.decode() if length >= 0 else ""
 
 
-def _scores(batch: TreeBatch, context: Context) -> np.ndarray:
+def _scores(batch: TreeBatch, context: LlamaContext) -> np.ndarray:
     """Sums of the log-probabilities of each text's answer tokens, (texts,)."""
     logits = context.logits(batch)
     place = np.argsort(np.argsort(batch.rows))  # of each of the batch's rows among those of the logits

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from anachron.core.errors import ModelError
-from anachron.lm.gguf.library import Batch, library
+from anachron.lm.gguf.library import LlamaBatch, library
 
 _TOKENS = 8
 
@@ -65,7 +65,7 @@ def main() -> None:
     zero, one, wanted = ctypes.c_int32(0), ctypes.c_int32(1), ctypes.c_int8(1)
     sequences = (ctypes.c_void_p * 1)(ctypes.addressof(zero))
     of = [ctypes.addressof(value) for value in (zero, one, sequences, wanted)]
-    if llama.decode(context, Batch(1, of[0], None, of[0], *of[1:])):
+    if llama.decode(context, LlamaBatch(1, of[0], None, of[0], *of[1:])):
         sys.exit(llama.complaint())
 
 

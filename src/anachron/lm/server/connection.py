@@ -22,7 +22,7 @@ from anachron.lm.server.replies import BadReply, read_counter
 if TYPE_CHECKING:
     from openai import APIStatusError
 
-Believed = TypeVar("Believed")
+Read = TypeVar("Read")
 HITS = re.compile(r"^vllm:prefix_cache_hits_total(?:\{.*\})? +(\S+)", re.MULTILINE)
 
 
@@ -92,7 +92,7 @@ class Connection:
         except APIStatusError:
             return None
         found = HITS.findall(metrics.decode("utf-8", "replace"))
-        return sum(self.believing(read_counter, text) for text in found) if found else None
+        return sum(self.read_reply(read_counter, text) for text in found) if found else None
 
     def _sent(self, request: Callable[[Any], bytes]) -> bytes:
         from openai import APIConnectionError, APIStatusError, OpenAIError
@@ -110,7 +110,7 @@ class Connection:
         except OpenAIError as error:
             raise BackendError(f"{self.where} cannot be asked ({self.hide(str(error))})") from None
 
-    def believing(self, read: Callable[..., Believed], *reply: Any) -> Believed:
+    def read_reply(self, read: Callable[..., Read], *reply: Any) -> Read:
         """What is read from a reply. Raises `BackendError` where it cannot be believed."""
         try:
             return read(*reply)

@@ -32,7 +32,7 @@ TOGETHER = 1.01  # most that the probabilities of two tokens in one place may su
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ServerScore:
     """What a server says of a text.
 
     logp: of its answer; ``None`` where the server had more of the text in its cache than the beginning of the answer,
@@ -62,7 +62,7 @@ class NativeWay(Protocol):
         """Whether a reply to that request has this way's numbers, right or wrong."""
         ...
 
-    def scored(self, body: bytes, model: str, text: Encoded) -> Scored:
+    def scored(self, body: bytes, model: str, text: Encoded) -> ServerScore:
         """The reply to that request. Raises `BadReply`."""
         ...
 
@@ -102,16 +102,16 @@ class VLLM:
         except BadReply:
             return False
 
-    def scored(self, body: bytes, model: str, text: Encoded) -> Scored:
+    def scored(self, body: bytes, model: str, text: Encoded) -> ServerScore:
         reply = self._reply(body, model)
         cached = read_cached(reply, len(text.ids))
         usage = reply.get("usage")
         _check_size((usage if isinstance(usage, dict) else {}).get("prompt_tokens"), text)
         if (packed := reply.get("prompt_token_id_logprobs")) is None:
-            return Scored(None, cached)
+            return ServerScore(None, cached)
         first = text.targets[0]
         values = _unpacked(packed, rows=len(text.ids) - first)
-        return Scored(answer_score([values[target - first] for target in text.targets]), cached)
+        return ServerScore(answer_score([values[target - first] for target in text.targets]), cached)
 
     def next_token(self, body: bytes, model: str) -> tuple[int, float]:
         reply = self._reply(body, model)
@@ -153,7 +153,7 @@ class SGLang:
         except BadReply:
             return False
 
-    def scored(self, body: bytes, model: str, text: Encoded) -> Scored:
+    def scored(self, body: bytes, model: str, text: Encoded) -> ServerScore:
         about = self._about(body)
         _check_size(about.get("prompt_tokens"), text)
         first = text.targets[0]
@@ -167,7 +167,7 @@ class SGLang:
             bad("the number of the token before the answer", given[0][0], "null, for its own beginning was left out")
         values = [None if value is None else number(value) for value, _ in given[1:]]
         score = answer_score([values[target - first] for target in text.targets])
-        return Scored(score, check_cached(about.get("cached_tokens"), len(text.ids)))
+        return ServerScore(score, check_cached(about.get("cached_tokens"), len(text.ids)))
 
     def next_token(self, body: bytes, model: str) -> tuple[int, float]:
         written = _pairs(self._about(body).get("output_token_logprobs"))

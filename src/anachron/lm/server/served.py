@@ -151,7 +151,7 @@ class ServedModel:
 
     def _is_base_model(self) -> bool:
         """Whether the model's name is that of the weights that the server loaded, and not of an adapter on them."""
-        cards = self.connection.believing(load_reply, self.connection.models(), "data", "list of models")["data"]
+        cards = self.connection.read_reply(load_reply, self.connection.models(), "data", "list of models")["data"]
         listed = [card for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
         return any(card.get("id") == self.name and not card.get("parent") for card in listed)
 
@@ -160,16 +160,16 @@ class ServedModel:
         for text in texts[:: -(-len(texts) // CHECKED)]:
             place = text.targets[0]
             begun = self._post(way.path, way.asked_next(self.name, text.ids[:place]))
-            best, alone = self.connection.believing(way.next_token, begun, self.name)
+            best, alone = self.connection.read_reply(way.next_token, begun, self.name)
             within = [self._score(way, trial)[0] for trial in trials(text, best)]
-            self.connection.believing(check_trials, alone, within, place)
+            self.connection.read_reply(check_trials, alone, within, place)
 
     def _score(self, way: NativeWay, text: Encoded) -> tuple[float, Counters]:
         """A text's score. Where the server's cache held too much of it to compute numbers, it is asked again."""
         counters = Counters()
         for fresh in (False, True):
             reply = self._post(way.path, way.asked(self.name, text, fresh=fresh))
-            said = self.connection.believing(way.scored, reply, self.name, text)
+            said = self.connection.read_reply(way.scored, reply, self.name, text)
             counters.add(_counted(len(text.ids), said.cached))
             if said.logp is not None:
                 return said.logp, counters
@@ -230,7 +230,7 @@ class ServedModel:
         replies = list(zip(some, begun, self._choices(begun, top=5, echo=False)[0], strict=True))
         going_on = [reply for reply in replies if reply[2].tokens]  # a text may end where its answer begins
         for i, text, reply in going_on or replies:
-            self.connection.believing(check_next, reply, choices[i], len(text.ids))
+            self.connection.read_reply(check_next, reply, choices[i], len(text.ids))
 
     def _begun(self, text: Encoded) -> Encoded:
         """A text up to its answer; somewhat shorter where that cannot be sent."""
@@ -246,7 +246,7 @@ class ServedModel:
     def _scores(self, texts: list[Encoded], choices: list[Choice]) -> np.ndarray:
         return np.array(
             [
-                self.connection.believing(scores, text, choice, self._token)
+                self.connection.read_reply(scores, text, choice, self._token)
                 for text, choice in zip(texts, choices, strict=True)
             ]
         )
@@ -280,7 +280,7 @@ class ServedModel:
         body = self.connection.complete(
             prompt=prompt, max_tokens=1, temperature=0, echo=echo, logprobs=top, extra_body=wanted
         )
-        return self.connection.believing(_read, body, texts, self.name)
+        return self.connection.read_reply(_read, body, texts, self.name)
 
     def _token(self, id: int) -> Token:
         if id not in self._tokens:

@@ -13,7 +13,7 @@ from anachron.probe.ask.budget import Budget, Cost, Kind, Prices, cost_of, expec
 from anachron.probe.ask.estimator import mean_over_facts, weighted
 from anachron.probe.ask.matching import READ, Reading, read_choice, read_name, read_period
 from anachron.probe.ask.purse import Purse, named
-from anachron.probe.ask.questions import AskedFact, Questions
+from anachron.probe.ask.questions import FactToAsk, Questions
 from anachron.probe.ask.sampling import ROUNDS, Call, Matches, Read, ask_matches, by_fact
 from anachron.probe.check.present import PresentQuestion
 
@@ -72,7 +72,7 @@ class AskSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AskedQuestion:
     """One question and what came of it. year: of an open question. call: of a choice. fact_id: None for one in the
     present tense, which is of a subject and relation."""
 
@@ -87,7 +87,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question before it is asked; fields as in `Said`. read: makes a reading of a reply."""
+    """A question before it is asked; fields as in `AskedQuestion`. read: makes a reading of a reply."""
 
     kind: Kind
     prompt: str
@@ -104,7 +104,7 @@ class Asking:
     answerer: Answerer
     settings: AskSettings
     callbacks: Callbacks
-    said: list[Said] = field(default_factory=list)
+    asked: list[AskedQuestion] = field(default_factory=list)
     spent: Cost = field(default_factory=Cost)
     ended: bool = False  # by the budget
     purse: Purse | None = None  # by default one for these questions alone
@@ -120,7 +120,7 @@ class Asking:
         for one, reply in zip(questions[:asked], replies, strict=False):
             reading = one.read(reply)
             self.spent += cost_of(one.kind, one.prompt, reply)
-            self.said.append(Said(one.kind, one.prompt, reply, reading, one.fact_id, one.year, one.call))
+            self.asked.append(AskedQuestion(one.kind, one.prompt, reply, reading, one.fact_id, one.year, one.call))
             readings.append(reading)
         return readings
 
@@ -180,7 +180,7 @@ def plain_questions(questions: Questions, present: Sequence[PresentQuestion], wa
     return plain
 
 
-def choice_question(questions: Questions, fact: AskedFact, call: Call) -> Question:
+def choice_question(questions: Questions, fact: FactToAsk, call: Call) -> Question:
     years = questions.years(call)
     return Question(
         "choice", questions.choice_prompt(fact, call), lambda reply: read_choice(reply, years), fact.fact_id, call=call
@@ -241,6 +241,6 @@ def correct_chosen(call: Call, reading: Reading) -> bool | None:
     return (reading.value == 0) == call.correct_first if reading.outcome == READ else None
 
 
-def by_call(said: Sequence[Said]) -> Mapping[Call, bool | None]:
+def by_call(asked: Sequence[AskedQuestion]) -> Mapping[Call, bool | None]:
     """What each choice came to, as `correct_chosen`."""
-    return {one.call: correct_chosen(one.call, one.reading) for one in said if one.call is not None}
+    return {one.call: correct_chosen(one.call, one.reading) for one in asked if one.call is not None}

@@ -7,8 +7,8 @@ from typing import Literal
 
 from anachron.core.errors import ConfigError
 from anachron.io.answers import Answer
-from anachron.io.believed import LETTERS, prompt_tokens
 from anachron.io.llm_settings import NoAnswer, check_prices
+from anachron.io.untrusted import LETTERS, prompt_tokens
 
 Kind = Literal["present", "open", "period", "choice"]
 Unit = Literal["calls", "tokens", "money"]

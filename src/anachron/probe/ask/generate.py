@@ -38,7 +38,7 @@ class LocalAnswerer:
         missing = [prompt for prompt, kept in known.items() if kept is None]
         if damaged:
             callbacks.warn(f"{damaged_answers(damaged, self.folder)}; they are written again")
-        with callbacks.bar("answering") as told:
+        with callbacks.bar("answering") as bar:
             for start in range(0, len(missing), TOGETHER):
                 batch = missing[start : start + TOGETHER]
                 answers = natural_answers(lm, batch, self.most_tokens, kept=REASONING_TOKENS)
@@ -47,5 +47,5 @@ class LocalAnswerer:
                     found = Answer(written.text, finish, None, written.read, written.wrote, None)
                     cache.put(keys[prompt], self.name, prompt, found)
                     known[prompt] = found
-                told.progress(start + len(batch), len(missing))
+                bar.progress(start + len(batch), len(missing))
         return [answer for prompt in prompts if (answer := known[prompt]) is not None]

@@ -13,8 +13,8 @@ from anachron.io.jobs import Callbacks
 from anachron.probe.ask.asking import Answerer, AskSettings, estimate
 from anachron.probe.ask.budget import SECONDS, Cost
 from anachron.probe.ask.questions import Questions
-from anachron.probe.ask.run import AskedRun, read_asked, run_asking
-from anachron.probe.ask.verdicts import asked_verdicts
+from anachron.probe.ask.run import AnswerRun, read_answer_run, run_asking
+from anachron.probe.ask.verdicts import answer_verdicts
 from anachron.probe.check.check import Check, write_found
 from anachron.probe.check.gate import NOTHING_IN_COMMON, Gate, loss_against, outcomes
 from anachron.probe.check.present import holding
@@ -24,10 +24,10 @@ from anachron.probe.runs import recorded_as_of
 
 
 @dataclass(frozen=True)
-class AskedCheck(Check):
+class AnswerCheck(Check):
     """A check by answers. asked: the run that it rests on."""
 
-    asked: AskedRun
+    asked: AnswerRun
 
     @property
     def summary(self) -> Json:
@@ -59,7 +59,7 @@ def check_by_answers(
     answerer: Answerer, facts: CheckedFacts, out: Path | str, *, settings: AskSettings | None = None,
     gate: Gate | None = None, baseline: Path | str | None = None, language: str | Path | None = None,
     callbacks: Callbacks | None = None,
-) -> AskedCheck:  # fmt: skip
+) -> AnswerCheck:  # fmt: skip
     """Ask a model about the facts of a file, and give a verdict for each (`anachron.probe.ask.verdicts`).
 
     facts: `anachron.probe.check.questions.read_facts`. out: the run folder (`anachron.probe.ask.run`), which gets
@@ -71,7 +71,7 @@ def check_by_answers(
     """
     gate, settings, folder = gate or Gate(), settings or AskSettings(), Path(out)
     check_ways(settings, gate, baseline)
-    earlier = None if baseline is None else read_asked(baseline)[1].select("fact_id", "win_rate")
+    earlier = None if baseline is None else read_answer_run(baseline)[1].select("fact_id", "win_rate")
     questions, as_of = questions_of(facts.data, facts.given, language)
     dated = {fact.fact_id for fact in questions.facts}
     if earlier is not None and dated.isdisjoint(earlier["fact_id"]):  # before anything is asked
@@ -83,7 +83,7 @@ def check_by_answers(
     asked = verdicts.filter(pl.col("fact_id").is_in(list(dated)))
     loss = None if earlier is None else loss_against(earlier, asked)
     met = outcomes(gate, verdicts, run.present, loss, dated=len(dated), holding=holding(facts.questions))
-    found = AskedCheck(folder, run.label, verdicts, run.present, met, facts.as_of, run)
+    found = AnswerCheck(folder, run.label, verdicts, run.present, met, facts.as_of, run)
     write_found(found)
     return found
 
@@ -110,7 +110,7 @@ def estimate_check(facts: CheckedFacts, settings: AskSettings, language: str | P
 def probe_by_answers(
     answerer: Answerer, data: Dataset, out: Path | str, *, settings: AskSettings | None = None,
     language: str | Path | None = None, callbacks: Callbacks | None = None,
-) -> AskedRun:  # fmt: skip
+) -> AnswerRun:  # fmt: skip
     """Ask a model about the facts of a data set, as `check_by_answers` does, without verdicts and today's answers.
 
     data: of `anachron.load_dataset`. Raises as `check_by_answers`.
@@ -128,7 +128,7 @@ def _identity(data: Dataset) -> Json:
     return {"dataset": data.name, "dataset_fingerprint": data.fingerprint(), **data.choices()}
 
 
-def _verdicts(facts: CheckedFacts, questions: Questions, run: AskedRun) -> pl.DataFrame:
+def _verdicts(facts: CheckedFacts, questions: Questions, run: AnswerRun) -> pl.DataFrame:
     """All facts of the file in its order, with what was found of those that were asked."""
     left_out = facts.data.left_out
     assert left_out is not None  # as of every file of facts
@@ -146,7 +146,7 @@ def _verdicts(facts: CheckedFacts, questions: Questions, run: AskedRun) -> pl.Da
     today = run.present.select(
         "subject", "relation", "object", pl.col("status").alias("present"), "answer", "answer_until"
     )
-    found = asked_verdicts(run.facts).drop("subject", "relation", "object", "periods")
+    found = answer_verdicts(run.facts).drop("subject", "relation", "object", "periods")
     return (
         pl.DataFrame(rows, schema_overrides={"name": pl.String})
         .join(found, on="fact_id", how="left", maintain_order="left")

@@ -31,7 +31,7 @@ class Rival:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFact:
+class FactToAsk:
     """A fact as it is put to a model that only answers.
 
     question: without a date. periods: in which it holds, closed at the last known day. still: whether it holds then.
@@ -54,7 +54,7 @@ class AskedFact:
 class Questions:
     """All that is asked. rivals: the objects of each subject and relation. left_out: fact -> why it is not asked."""
 
-    facts: tuple[AskedFact, ...]
+    facts: tuple[FactToAsk, ...]
     rivals: Mapping[Group, tuple[Rival, ...]]
     left_out: Mapping[str, str]
     wordings: Wordings
@@ -63,11 +63,11 @@ class Questions:
     def open_prompt(self, question: str) -> str:
         return self.wordings.open.format(question=question)
 
-    def choice_prompt(self, fact: AskedFact, call: Call) -> str:
+    def choice_prompt(self, fact: FactToAsk, call: Call) -> str:
         first, second = self.years(call)
         return self.wordings.choice.format(question=fact.question, answer=fact.object, first=first, second=second)
 
-    def period_prompt(self, fact: AskedFact) -> str:
+    def period_prompt(self, fact: FactToAsk) -> str:
         return self.wordings.period.format(question=fact.question, answer=fact.object)
 
     def years(self, call: Call) -> tuple[str, str]:
@@ -79,7 +79,7 @@ class Questions:
         """Name -> label of the objects of a subject and relation."""
         return {name: one.label for one in self.rivals[group] for name in one.names}
 
-    def right_names(self, fact: AskedFact, year: str) -> list[str]:
+    def right_names(self, fact: FactToAsk, year: str) -> list[str]:
         """What a right answer to an open question may be called: the fact's own object first, then who else held."""
         held = self.holders(fact.group, year)
         rivals = sorted(self.rivals[fact.group], key=lambda one: not same_name(one.label, fact.object))
@@ -114,7 +114,7 @@ def questions_about(
     Raises `DataError` where no fact can be asked.
     """
     left_out: dict[str, str] = {}
-    facts: list[AskedFact] = []
+    facts: list[FactToAsk] = []
     years = statements.filter(pl.col("granularity") == "year")
     for (fact_id,), rows in sorted(years.group_by(["fact_id"], maintain_order=True), key=lambda item: str(item[0][0])):
         first, identity, question = rows.row(0, named=True), str(fact_id), questions.get(str(fact_id))
@@ -129,7 +129,7 @@ def questions_about(
             held = (Period(first["start"], first["end"]), *parse_periods(first.get("also_held")))
             drawn = sorted(range(len(correct)), key=lambda i: draw(seed, identity, "open", correct[i][0]))
             facts.append(
-                AskedFact(
+                FactToAsk(
                     identity, first["subject_label"], first["relation_label"], first["object_label"], question,
                     tuple(closed_at(period, as_of) if as_of else period for period in held),
                     any(period.end is None for period in held),
@@ -144,7 +144,7 @@ def questions_about(
     return Questions(tuple(facts), _rivals(facts, given), left_out, wordings_of(language), style)
 
 
-def _rivals(facts: Sequence[AskedFact], given: Sequence[GivenFact]) -> dict[Group, tuple[Rival, ...]]:
+def _rivals(facts: Sequence[FactToAsk], given: Sequence[GivenFact]) -> dict[Group, tuple[Rival, ...]]:
     """The objects of each subject and relation: those of the file where there is one, else those that are asked."""
     objects: dict[Group, dict[str, tuple[set[str], list[Period]]]] = defaultdict(dict)
     labels: dict[tuple[Group, str], str] = {}

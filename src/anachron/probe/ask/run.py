@@ -36,7 +36,7 @@ KIND = "asked"  # what ``run.json`` says of such a run
 
 
 @dataclass(frozen=True)
-class AskedRun:
+class AnswerRun:
     """What a run found: its folder, `answers_table`, `facts_table`, `present_table` and `summary_of`."""
 
     folder: Path
@@ -50,7 +50,7 @@ class AskedRun:
 def run_asking(
     questions: Questions, present: Sequence[PresentQuestion], answerer: Answerer, out: Path | str, data: Json,
     as_of: Date, settings: AskSettings | None = None, *, callbacks: Callbacks | None = None,
-) -> AskedRun:  # fmt: skip
+) -> AnswerRun:  # fmt: skip
     """Ask, and write the tables. data: what identifies the facts. as_of: the last day that is known of.
 
     Raises `ConfigError` where the folder holds another run or is in use, and as the answerer does; what was answered
@@ -78,13 +78,13 @@ def run_asking(
 
 def _found(
     folder: Path, label: str, asking: Asking, questions: Questions, present: Sequence[PresentQuestion], as_of: Date
-) -> AskedRun:
+) -> AnswerRun:
     answers, facts = answers_table(asking, questions), facts_table(asking, questions, as_of)
     summary: Json = {"model": label} | summary_of(asking, questions, answers, facts)
-    return AskedRun(folder, label, answers, facts, present_table(present, asking, questions), summary)
+    return AnswerRun(folder, label, answers, facts, present_table(present, asking, questions), summary)
 
 
-def is_asked(folder: Path | str) -> bool:
+def is_answer_run(folder: Path | str) -> bool:
     """Whether a folder is that of a run that asks."""
     file = Path(folder) / RUN_FILE
     record = read_json(file) if file.is_file() else None
@@ -92,9 +92,9 @@ def is_asked(folder: Path | str) -> bool:
     return isinstance(settings, dict) and settings.get("what") == KIND
 
 
-def read_asked(folder: Path | str) -> tuple[Json, pl.DataFrame]:
+def read_answer_run(folder: Path | str) -> tuple[Json, pl.DataFrame]:
     """The summary and the facts of a finished run. Raises `DataError` where it is damaged, not finished, or another."""
-    if not is_asked(folder):
+    if not is_answer_run(folder):
         raise DataError(f"{folder} holds no run of --backend chat or generate; give the --out of one")
     run = RunFolder.read(Path(folder))
     if not run.is_done:

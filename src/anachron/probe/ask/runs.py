@@ -9,12 +9,12 @@ import polars as pl
 from anachron.analysis.answers import Answers, answers_of
 from anachron.io.files import Json, file_fingerprint
 from anachron.io.run_folder import RunFolder
-from anachron.probe.ask.run import ANSWERS_FILE, FACTS_FILE, SUMMARY_FILE, is_asked, read_asked
+from anachron.probe.ask.run import ANSWERS_FILE, FACTS_FILE, SUMMARY_FILE, is_answer_run, read_answer_run
 from anachron.probe.runs import find_runs
 
 
 @dataclass(frozen=True)
-class AskedSource:
+class AnswerSource:
     """A finished run that asked: its folder and record, its label, the backend that asked, its summary and its facts
     (`anachron.probe.ask.tables`)."""
 
@@ -39,22 +39,22 @@ def split_runs(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     asked: list[Path] = []
     for path in paths:
         for place in [path] if path.is_file() else find_runs(path):
-            (asked if place.is_dir() and is_asked(place) else scored).append(place)
+            (asked if place.is_dir() and is_answer_run(place) else scored).append(place)
     return scored, asked
 
 
-def read_source(folder: Path) -> AskedSource:
+def read_source(folder: Path) -> AnswerSource:
     """A run that asked. Raises `DataError` where it is damaged or not finished."""
-    summary, facts = read_asked(folder)
-    return AskedSource(folder, RunFolder.read(folder).record, summary, facts)
+    summary, facts = read_answer_run(folder)
+    return AnswerSource(folder, RunFolder.read(folder).record, summary, facts)
 
 
-def answers_of_sources(sources: Sequence[AskedSource]) -> Answers | None:
+def answers_of_sources(sources: Sequence[AnswerSource]) -> Answers | None:
     """The runs put together (`anachron.analysis.answers.answers_of`); None without any."""
     return answers_of((one.label, one.asked_by, one.summary, one.facts) for one in sources) if sources else None
 
 
-def asked_fingerprints(sources: Iterable[AskedSource]) -> Json:
+def answer_fingerprints(sources: Iterable[AnswerSource]) -> Json:
     """SHA-256 of each run's tables, by path."""
     files = [one.folder / name for one in sources for name in (FACTS_FILE, SUMMARY_FILE, ANSWERS_FILE)]
     return {str(file): file_fingerprint(file) for file in files}

@@ -16,7 +16,7 @@ from anachron.io.llm_settings import NoAnswer
 from anachron.probe.ask.asking import correct_chosen
 from anachron.probe.ask.estimator import Mean, estimate_fact, mean_over_facts, weighted
 from anachron.probe.ask.matching import UNREAD, read_choice, read_name
-from anachron.probe.ask.questions import AskedFact, Questions
+from anachron.probe.ask.questions import FactToAsk, Questions
 from anachron.probe.ask.sampling import Call, Match, Matches, by_fact, score_of
 from anachron.probe.ask.tables import NAMED, RIGHT, named_outcome
 
@@ -39,7 +39,7 @@ class OpenQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceQuestion:
     """years: as the prompt names them, in its order."""
 
     prompt: str
@@ -51,7 +51,7 @@ class Sheet:
     """The questions about one fact."""
 
     matches: Matches
-    choices: Mapping[Call, Choice]
+    choices: Mapping[Call, ChoiceQuestion]
     open: tuple[OpenQuestion, ...]
 
     def chosen(self, call: Call, reply: Answer | NoAnswer) -> bool | None:
@@ -59,7 +59,7 @@ class Sheet:
         return correct_chosen(call, read_choice(reply, self.choices[call].years))
 
 
-def write_sheet(questions: Questions, fact: AskedFact) -> Json:
+def write_sheet(questions: Questions, fact: FactToAsk) -> Json:
     """The sheet of a fact, as JSON; `read_sheet` reads it."""
     strata = []
     for size, drawn in zip(fact.matches.sizes, fact.matches.drawn, strict=True):
@@ -96,7 +96,7 @@ def read_sheet(record: Json) -> Sheet:
             match = Match(record["fact_id"], stratum, item["correct"], item["incorrect"], item["alpha"])
             matches.append(match)
             for correct_first, prompt, (one, other) in zip(ORDERS, item["prompts"], item["years"], strict=True):
-                choices[Call(match, correct_first)] = Choice(prompt, (one, other))
+                choices[Call(match, correct_first)] = ChoiceQuestion(prompt, (one, other))
         drawn.append(tuple(matches))
     sizes = tuple(content["matches"] for content in record["strata"])
     opened = tuple(OpenQuestion(one["year"], one["prompt"], one["names"], one["right"]) for one in record["open"])

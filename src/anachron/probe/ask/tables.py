@@ -13,10 +13,10 @@ from anachron.core.several_periods import closed_at, periods_text
 from anachron.io.answers import Answer
 from anachron.io.files import Json
 from anachron.io.reasoning import split_reasoning
-from anachron.probe.ask.asking import Asking, Said, by_call
+from anachron.probe.ask.asking import AskedQuestion, Asking, by_call
 from anachron.probe.ask.estimator import FactEstimate, Mean, estimate_fact, mean_over_facts, position_bias
 from anachron.probe.ask.matching import READ, UNREAD, Reading
-from anachron.probe.ask.questions import AskedFact, Questions
+from anachron.probe.ask.questions import FactToAsk, Questions
 from anachron.probe.ask.sampling import Call, Match, by_fact, score_of
 from anachron.probe.check.present import ALONE, CURRENT, PRESENT_SCHEMA, STALE, PresentQuestion
 
@@ -50,7 +50,7 @@ def answers_table(asking: Asking, questions: Questions) -> pl.DataFrame:
     """
     facts = {fact.fact_id: fact for fact in questions.facts}
     rows = []
-    for one in asking.said:
+    for one in asking.asked:
         text, thought = split_reasoning(one.reply.text) if isinstance(one.reply, Answer) else (one.reply.reason, "")
         reply: Any = one.reply if isinstance(one.reply, Answer) else None
         rows.append({
@@ -66,7 +66,7 @@ def answers_table(asking: Asking, questions: Questions) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=ANSWER_SCHEMA)
 
 
-def _outcome(one: Said, facts: Mapping[str, AskedFact], questions: Questions) -> str:
+def _outcome(one: AskedQuestion, facts: Mapping[str, FactToAsk], questions: Questions) -> str:
     if one.reading.outcome != READ:
         return one.reading.outcome
     if one.kind == "choice":
@@ -80,7 +80,7 @@ def _read(reading: Reading) -> str | None:
     return periods_text([reading.value]) if isinstance(reading.value, Period) else reading.value and str(reading.value)
 
 
-def open_outcome(fact: AskedFact, year: str, reading: Reading, questions: Questions) -> str:
+def open_outcome(fact: FactToAsk, year: str, reading: Reading, questions: Questions) -> str:
     """Whether the named object held in the year, at another time, or is none of the subject's and relation's."""
     return named_outcome(reading, {fact.object, *questions.holders(fact.group, year)})
 
@@ -104,18 +104,18 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
     year in the believed period and one outside it, were that period the true one. ``said``: the model's words, the
     period first.
     """
-    chosen, estimates = by_call(asking.said), estimates_of(asking, questions)
-    by_id: dict[str, list[Said]] = defaultdict(list)
-    for one in asking.said:
+    chosen, estimates = by_call(asking.asked), estimates_of(asking, questions)
+    by_id: dict[str, list[AskedQuestion]] = defaultdict(list)
+    for one in asking.asked:
         if one.fact_id is not None:
             by_id[one.fact_id].append(one)
     rows = []
     for fact in questions.facts:
-        said = by_id[fact.fact_id]
+        asked = by_id[fact.fact_id]
         row: dict[str, Any] = {
             "fact_id": fact.fact_id, "subject": fact.subject, "relation": fact.relation, "object": fact.object,
             "periods": periods_text(fact.periods), "question": fact.question,
-            "choices_unread": sum(one.kind == "choice" and one.reading.outcome != READ for one in said),
+            "choices_unread": sum(one.kind == "choice" and one.reading.outcome != READ for one in asked),
         }  # fmt: skip
         if (found := estimates[fact.fact_id]) is not None:
             row |= {
@@ -123,24 +123,24 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
                 "matches": found.matches, "matches_of": found.of, "won_all": found.won_all,
                 "lost_at_most": found.lost_at_most, "robustness": found.robustness,
             }  # fmt: skip
-        opened = [open_outcome(fact, one.year, one.reading, questions) for one in said if one.year is not None]
+        opened = [open_outcome(fact, one.year, one.reading, questions) for one in asked if one.year is not None]
         if opened:
             row |= {f"open_{name.replace(' ', '_')}": opened.count(name) for name in NAMED}
             row["open_unread"] = sum(name in UNREAD for name in opened)
-        for one in said:
+        for one in asked:
             if one.kind == "period":
                 row["period"] = one.reading.outcome
                 if one.reading.outcome == READ:
                     row |= period_cells(one.reading.value, fact, as_of)
                     row["believed_win_rate"] = believed_win_rate(one.reading.value, fact, chosen)
-        words = [(one.year, split_reasoning(one.reply.text)[0]) for one in said
+        words = [(one.year, split_reasoning(one.reply.text)[0]) for one in asked
                  if one.kind != "choice" and isinstance(one.reply, Answer)]  # fmt: skip
         row["said"] = "; ".join(f"{year or 'period'}: {' '.join(text.split())}" for year, text in words) or None
         rows.append(row)
     return pl.DataFrame(rows, schema=FACT_SCHEMA)
 
 
-def period_cells(believed: Period, fact: AskedFact, as_of: Date) -> dict[str, Any]:
+def period_cells(believed: Period, fact: FactToAsk, as_of: Date) -> dict[str, Any]:
     """A believed period beside that of the fact's periods with which it shares most days."""
     assert believed.start is not None
     if believed.end is None and believed.start.first_day > as_of.last_day:  # begins after the last day that is known of
@@ -174,7 +174,7 @@ def _at_coarser(one: Date, other: Date) -> tuple[Date, Date]:
     return one, other
 
 
-def believed_win_rate(believed: Period, fact: AskedFact, chosen: Mapping[Call, bool | None]) -> float | None:
+def believed_win_rate(believed: Period, fact: FactToAsk, chosen: Mapping[Call, bool | None]) -> float | None:
     """The mean score of the matches of which one year meets a believed period, for that year; None without any."""
     scores = []
     for match in (match for drawn in fact.matches.drawn for match in drawn):
@@ -191,7 +191,7 @@ def _score(match: Match, chosen: Mapping[Call, bool | None]) -> float | None:
 
 def estimates_of(asking: Asking, questions: Questions) -> dict[str, FactEstimate | None]:
     """The estimate of each fact from its choices; None where none could be read."""
-    chosen = by_call(asking.said)
+    chosen = by_call(asking.asked)
     read = {call.match: _score(call.match, chosen) for call in chosen}
     strata = by_fact((fact.matches for fact in questions.facts), read)
     return {fact: estimate_fact(scores) for fact, scores in strata.items()}
@@ -199,7 +199,7 @@ def estimates_of(asking: Asking, questions: Questions) -> dict[str, FactEstimate
 
 def bias_of(asking: Asking, questions: Questions) -> Mean:
     """The bias towards the year that is named first: `anachron.probe.ask.estimator.position_bias`."""
-    chosen = by_call(asking.said)
+    chosen = by_call(asking.asked)
     firsts: dict[Match, float | None] = {}
     for match in {call.match: None for call in chosen}:
         first, second = chosen.get(Call(match, True)), chosen.get(Call(match, False))
@@ -213,7 +213,7 @@ def present_table(present: Sequence[PresentQuestion], asking: Asking, questions:
 
     ``status`` is also ``somebody else``, or why nothing was read; then there is no answer.
     """
-    readings = {one.prompt: one.reading for one in asking.said if one.kind == "present"}
+    readings = {one.prompt: one.reading for one in asking.asked if one.kind == "present"}
     rows: list[dict[str, Any]] = []
     for q in present:
         reading = readings.get(questions.open_prompt(q.question))
@@ -225,12 +225,12 @@ def present_table(present: Sequence[PresentQuestion], asking: Asking, questions:
             if q.asked and reading is None:
                 continue  # the budget ended before it
             if reading is not None and q.asked:
-                said = next((rival for rival in q.objects if rival.label == reading.value), None)
-                if reading.outcome != READ or said is None:
+                rival = next((one for one in q.objects if one.label == reading.value), None)
+                if reading.outcome != READ or rival is None:
                     row["status"] = SOMEBODY_ELSE if reading.outcome == READ else reading.outcome
                 else:
-                    row |= {"status": CURRENT if said.holds else STALE, "answer": said.label}
-                    row["answer_until"] = said.until
+                    row |= {"status": CURRENT if rival.holds else STALE, "answer": rival.label}
+                    row["answer_until"] = rival.until
             rows.append(row)
     return pl.DataFrame(rows, schema=PRESENT_SCHEMA)
 

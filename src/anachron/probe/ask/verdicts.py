@@ -23,7 +23,7 @@ from anachron.probe.check.verdicts import KNOWN, OVERLAP
 ADDED = ("verdict", "start_error_years", "end_error_years")
 
 
-def asked_verdicts(facts: pl.DataFrame) -> pl.DataFrame:
+def answer_verdicts(facts: pl.DataFrame) -> pl.DataFrame:
     """The table of `anachron.probe.ask.tables.facts_table` with the columns `ADDED`; no verdict where there is no W."""
     above = pl.col("win_rate_low") > 0.5
     elsewhere = (pl.col("overlap") < OVERLAP) & (pl.col("believed_win_rate") >= KNOWN)

@@ -74,7 +74,7 @@ class Check:
         }  # fmt: skip
 
 
-def check_facts(
+def check(
     model: "str | Scorer",
     facts: Path | str | CheckedFacts,
     out: Path | str,

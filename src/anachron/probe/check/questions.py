@@ -114,9 +114,9 @@ def read_facts(
         raise ConfigError(f"limit {limit}: take 1 or more facts")
     read = read_given_facts(path)
     data = dataset_of_facts(path, as_of=today, limit=limit, language=language, sampling=sampling, given=read)
-    tongue = language_of(language or "en")
-    given = tuple(with_relation_words(read.facts, tongue))
-    questions = present_questions(given, today, tongue)
+    lang = language_of(language or "en")
+    given = tuple(with_relation_words(read.facts, lang))
+    questions = present_questions(given, today, lang)
     if limit is not None:  # of the others only what rivals the facts that were drawn
         drawn = set(data.table["fact_id"])
         given = tuple(item for item in given if item.fact.id in drawn)

@@ -125,7 +125,7 @@ def doubt_in_words(row: Mapping[str, Any]) -> str:
     """Why a fact is unknown although it wins more than half of its matches; else nothing.
 
     row: of `fact_verdicts`, with its ``chance``; or of a model that was asked for answers
-    (`anachron.probe.ask.verdicts.asked_verdicts`), with the lower end of the interval of W.
+    (`anachron.probe.ask.verdicts.answer_verdicts`), with the lower end of the interval of W.
     """
     if row["verdict"] != "unknown" or row["win_rate"] <= 0.5:
         return ""

@@ -18,7 +18,7 @@ from anachron.probe.ask.questions import Questions
 from anachron.probe.ask.wordings import wordings_of
 from anachron.probe.horizon.changes import STILL, Change, about
 from anachron.probe.horizon.measure import PREFERENCE_SCHEMA, change_cells
-from anachron.probe.horizon.questions import AskedChange
+from anachron.probe.horizon.questions import ChangeToAsk
 from anachron.text.languages import language_of
 
 NEW, LATER, OLD, EARLIER, DECOY, NOBODY = "new", "later holder", "old", "earlier holder", "decoy", "somebody else"
@@ -34,13 +34,13 @@ def wordings_around() -> Questions:
     return Questions((), {}, {}, wordings_of(english.name), english.style)
 
 
-def change_questions(asked: Sequence[AskedChange]) -> dict[str, Question]:
+def change_questions(asked: Sequence[ChangeToAsk]) -> dict[str, Question]:
     """Each question once, by its words, with the names that an answer is matched against: all values that the subject
     had, plausible others and decoys. They are in random order, so that a budget that ends buys a fair sample."""
-    around, told = wordings_around(), sides(asked)
+    around, sides_of = wordings_around(), sides(asked)
     names: dict[str, set[str]] = defaultdict(set)
     for one in asked:
-        until, since = told[_key(one.change)]
+        until, since = sides_of[_key(one.change)]
         if not until & since:
             names[one.question] |= {*one.names, *until, *since}
     order = sorted(names, key=lambda question: draw("question", 0, question))
@@ -56,7 +56,7 @@ def _key(change: Change) -> tuple[str, ...]:
     return change.subject, change.relation, str(change.date), change.old, change.new, change.control
 
 
-def sides(asked: Sequence[AskedChange]) -> dict[tuple[str, ...], Sides]:
+def sides(asked: Sequence[ChangeToAsk]) -> dict[tuple[str, ...], Sides]:
     """Of each change, who held until it (the old value, and those before) and who since (the new one, and those after),
     by all changes of its subject and relation; names as `anachron.probe.ask.matching.plain` writes them."""
     changes = [one.change for one in asked]
@@ -77,7 +77,7 @@ def sides(asked: Sequence[AskedChange]) -> dict[tuple[str, ...], Sides]:
     return found
 
 
-def answered(asked: Sequence[AskedChange], readings: Mapping[str, Reading]) -> pl.DataFrame:
+def answered(asked: Sequence[ChangeToAsk], readings: Mapping[str, Reading]) -> pl.DataFrame:
     """One row (`PREFERENCE_SCHEMA`) a change, as of `anachron.probe.horizon.measure.preferences`, from answers.
 
     readings: by the question. ``named``: one of `WON`, `LOST`, `DECOY` and `NOBODY`; or why no name was read, or why
@@ -85,10 +85,10 @@ def answered(asked: Sequence[AskedChange], readings: Mapping[str, Reading]) -> p
     ``decoy_wins``: 1 where the decoy is named, 0 where another name is, else empty. Margins are empty. Of a control
     that still holds the old value, and has no new one, the decoy counts as the new one.
     """
-    told = sides(asked)
+    sides_of = sides(asked)
     rows: list[dict[str, Any]] = []
     for one in asked:
-        named = _named(one, told[_key(one.change)], readings.get(one.question))
+        named = _named(one, sides_of[_key(one.change)], readings.get(one.question))
         if named == DECOY and one.change.control == STILL and not one.change.new:
             wins: float | None = 1.0
         else:
@@ -103,8 +103,8 @@ def answered(asked: Sequence[AskedChange], readings: Mapping[str, Reading]) -> p
     return pl.DataFrame(rows, schema=PREFERENCE_SCHEMA)
 
 
-def _named(one: AskedChange, told: Sides, reading: Reading | None) -> str:
-    until, since = told
+def _named(one: ChangeToAsk, sides_of: Sides, reading: Reading | None) -> str:
+    until, since = sides_of
     if until & since:  # left out whatever the answer is, so that what is kept does not depend on it
         return TWICE
     if reading is None:

@@ -7,13 +7,13 @@ import polars as pl
 
 from anachron.analysis.statistics import sign_flips
 from anachron.probe.horizon.fit import fit_horizon, quantiles
-from anachron.probe.horizon.measure import answers_of, usable
+from anachron.probe.horizon.measure import change_preferences, usable
 
 KEY = ["subject", "relation", "old", "new", "date"]
 
 
 @dataclass(frozen=True)
-class Apart:
+class HorizonComparison:
     """A second model against a first. changes: that both were asked. only_first, only_second: new values that one alone
     prefers. p: two-sided, of such a difference by chance (signs flipped by subject). later, low, high: by how many
     months the second one's halving date is later, with its interval of 95 %; None where one has no date."""
@@ -29,7 +29,7 @@ class Apart:
     high: float | None
 
 
-def compare(first: str, one: pl.DataFrame, second: str, other: pl.DataFrame) -> Apart:
+def compare(first: str, one: pl.DataFrame, second: str, other: pl.DataFrame) -> HorizonComparison:
     """Tables of `anachron.probe.horizon.measure.preferences` of two models.
 
     The interval takes the two dates as independent, given the changes; answers that go together make it too wide, not
@@ -41,9 +41,11 @@ def compare(first: str, one: pl.DataFrame, second: str, other: pl.DataFrame) -> 
     p = sign_flips(np.zeros(len(by_subject)), by_subject.to_numpy()) if both.height else 1.0
     later: list[float | None] = [None] * 3
     if both.height:
-        fits = [fit_horizon(answers_of(both.with_columns(wins=pl.col(name)))) for name in ("wins", "wins_other")]
+        fits = [
+            fit_horizon(change_preferences(both.with_columns(wins=pl.col(name)))) for name in ("wins", "wins_other")
+        ]
         if all(fit.told for fit in fits):
             apart = fits[1].curves.halving[None, :] - fits[0].curves.halving[:, None]
             weights = fits[0].weights[:, None] * fits[1].weights[None, :]
             later = list(quantiles(apart.ravel(), weights.ravel()))
-    return Apart(first, second, both.height, int((gaps < 0).sum()), int((gaps > 0).sum()), p, *later)
+    return HorizonComparison(first, second, both.height, int((gaps < 0).sum()), int((gaps > 0).sum()), p, *later)

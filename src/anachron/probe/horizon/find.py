@@ -20,11 +20,11 @@ from anachron.probe.ask.run import ANSWERS, ANSWERS_FILE
 from anachron.probe.ask.tables import answers_table
 from anachron.probe.horizon.asking import answered, change_questions, wordings_around
 from anachron.probe.horizon.changes import Change, changes_of_table, sample
-from anachron.probe.horizon.compare import Apart, compare
+from anachron.probe.horizon.compare import HorizonComparison, compare
 from anachron.probe.horizon.fit import Horizon
 from anachron.probe.horizon.leak import Leak, check_claim, leak_after
 from anachron.probe.horizon.measure import preferences, read_preferences, scores_by_pair, statements
-from anachron.probe.horizon.questions import AskedChange, asked_changes
+from anachron.probe.horizon.questions import ChangeToAsk, changes_to_ask
 from anachron.probe.horizon.read import read_changes
 from anachron.probe.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
 
@@ -153,13 +153,13 @@ def find_horizon_by_answers(
 
 def estimate_horizon(changes: Sequence[Change]) -> tuple[Cost, Cost]:
     """What `find_horizon_by_answers` costs at least and at most, the budget aside: the same."""
-    cost = expected((one.kind, one.prompt) for one in change_questions(asked_changes(changes)).values())
+    cost = expected((one.kind, one.prompt) for one in change_questions(changes_to_ask(changes)).values())
     return cost, cost
 
 
-def _with_wordings(changes: Sequence[Change], callbacks: Callbacks) -> list[AskedChange]:
+def _with_wordings(changes: Sequence[Change], callbacks: Callbacks) -> list[ChangeToAsk]:
     """The changes that can be asked; a warning tells of others."""
-    asked = asked_changes(changes)
+    asked = changes_to_ask(changes)
     if len(asked) < len(changes):
         callbacks.warn(f"{len(changes) - len(asked)} of {len(changes)} changes have a relation without wordings")
     return asked
@@ -214,10 +214,10 @@ def _beside(name: str) -> str:
     return f"../{name}"
 
 
-def compare_horizons(found: Sequence[FoundHorizon]) -> list[Apart]:
+def compare_horizons(found: Sequence[FoundHorizon]) -> list[HorizonComparison]:
     """Every two of some models, on the changes that both were asked."""
     return [compare(a.model, a.preferences, b.model, b.preferences) for a, b in combinations(found, 2)]
 
 
-def comparisons_json(found: Sequence[Apart]) -> list[Json]:
+def comparisons_json(found: Sequence[HorizonComparison]) -> list[Json]:
     return [asdict(one) for one in found]

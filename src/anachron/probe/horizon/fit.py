@@ -22,7 +22,7 @@ BAND = (0.025, 0.975)
 
 
 @dataclass(frozen=True)
-class Answers:
+class ChangePreferences:
     """What a model prefers of each change. Shape (changes,), of the covariates (changes, columns).
 
     month: whole months since the year 0. wins: 1 where the new value is preferred, 0 where the old one, 0.5 for a tie.
@@ -94,7 +94,7 @@ def quantiles(
     return [float(np.interp(share, np.append(0.0, total), np.append(ends[0] - step, ends))) for share in shares]
 
 
-def fit_horizon(answers: Answers, *, dependent: bool = True) -> Horizon:
+def fit_horizon(answers: ChangePreferences, *, dependent: bool = True) -> Horizon:
     """The horizon of a model by its answers. dependent: let answers of one subject count as fewer.
 
     Raises `ValueError` of no answers.
@@ -126,7 +126,7 @@ def _weighed(counts: Counts, curves: Curves, of: float, design: float, start: np
     return Horizon(curves, weights / weights.sum(), fits, counts, float(expit(-against)), design)
 
 
-def design_effect(answers: Answers, curve: Curves, coefficients: np.ndarray) -> float:
+def design_effect(answers: ChangePreferences, curve: Curves, coefficients: np.ndarray) -> float:
     """How many dependent answers count as one: the sum over subjects of squared sums of residuals, by that of squares.
 
     1 where the answers of a subject do not agree more than their dates make them. Residuals are those of one curve, by

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from anachron.probe.horizon.curve import Curves
-from anachron.probe.horizon.fit import Answers, Horizon, quantiles
+from anachron.probe.horizon.fit import ChangePreferences, Horizon, quantiles
 from anachron.probe.horizon.likelihood import counted, fit_curves
 
 SPREADS = (1.0, 3.0, 6.0, 12.0, 24.0, 48.0)  # months
@@ -31,7 +31,7 @@ class KindHorizon:
     high: float
 
 
-def kind_horizons(kinds: np.ndarray, answers: Answers, found: Horizon) -> list[KindHorizon]:
+def kind_horizons(kinds: np.ndarray, answers: ChangePreferences, found: Horizon) -> list[KindHorizon]:
     """One for each kind, in order of name. kinds: of each answer. found: the horizon of all of them."""
     month, wins = np.asarray(answers.month), np.asarray(answers.wins, float)
     dates = np.arange(int(month.min()), int(month.max()) + 2, STEP, dtype=float)

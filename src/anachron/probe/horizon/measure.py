@@ -15,8 +15,8 @@ from anachron.core.facts import fact_id
 from anachron.data.columns import STATEMENT_SCHEMA
 from anachron.data.dataset import Dataset
 from anachron.probe.horizon.changes import FORESEEN, HIGH, STILL, Change
-from anachron.probe.horizon.fit import Answers
-from anachron.probe.horizon.questions import AskedChange
+from anachron.probe.horizon.fit import ChangePreferences
+from anachron.probe.horizon.questions import ChangeToAsk
 
 PREFERENCE_SCHEMA: dict[str, type[pl.DataType]] = {
     "subject": pl.String, "relation": pl.String, "kind": pl.String, "old": pl.String, "new": pl.String,
@@ -26,7 +26,7 @@ PREFERENCE_SCHEMA: dict[str, type[pl.DataType]] = {
 }  # fmt: skip
 
 
-def statements(asked: Sequence[AskedChange]) -> Dataset:
+def statements(asked: Sequence[ChangeToAsk]) -> Dataset:
     """What is scored: every name behind every prompt, each pair once, as statements without dates."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for one in asked:
@@ -53,7 +53,7 @@ def scores_by_pair(scores: pl.DataFrame, data: Dataset) -> dict[tuple[str, str],
     return dict(zip(pairs, per_token, strict=True))
 
 
-def preferences(asked: Sequence[AskedChange], scores: Mapping[tuple[str, str], float]) -> pl.DataFrame:
+def preferences(asked: Sequence[ChangeToAsk], scores: Mapping[tuple[str, str], float]) -> pl.DataFrame:
     """One row (`PREFERENCE_SCHEMA`) a change: what the model prefers.
 
     ``margin``: score of the new value less that of the old one, nats a token; ``margin_decoy``: the same for a decoy;
@@ -66,7 +66,7 @@ def preferences(asked: Sequence[AskedChange], scores: Mapping[tuple[str, str], f
     for one in asked:
         change = one.change
 
-        def score(name: str, one: AskedChange = one) -> float:
+        def score(name: str, one: ChangeToAsk = one) -> float:
             return float(np.mean([scores[prompt, name] for prompt in one.prompts]))
 
         old = score(change.old)
@@ -130,13 +130,13 @@ def comparable(table: pl.DataFrame) -> pl.DataFrame:
     the new value it would have counted. There ``wins`` is 0.
     """
     decoy_named = (pl.col("control") == "") & pl.col("named").is_not_null() & (pl.col("decoy_wins") == 1)
-    told = (
+    decided = (
         (pl.col("control") == "") & pl.col("known") & pl.col("wins").is_not_null() & pl.col("decoy_wins").is_not_null()
     )
-    return table.filter(told | decoy_named).with_columns(pl.col("wins").fill_null(0.0))
+    return table.filter(decided | decoy_named).with_columns(pl.col("wins").fill_null(0.0))
 
 
-def answers_of(table: pl.DataFrame) -> Answers:
+def change_preferences(table: pl.DataFrame) -> ChangePreferences:
     """The answers of some rows of `preferences`, with popularity and predictability where the rows differ in them.
 
     Popularity enters as the logarithm, in five equal groups by rank, from -2 to 2; a row without one is in the
@@ -150,4 +150,6 @@ def answers_of(table: pl.DataFrame) -> Answers:
     graded = [(table["predictable"] == grade).to_numpy().astype(float) for grade in FORESEEN]
     columns = [column for column in graded if 0 < column.sum() < len(column)]
     guessable = np.column_stack(columns) if columns else None
-    return Answers(table["month"].to_numpy(), table["wins"].to_numpy(), table["subject"].to_numpy(), better, guessable)
+    return ChangePreferences(
+        table["month"].to_numpy(), table["wins"].to_numpy(), table["subject"].to_numpy(), better, guessable
+    )

@@ -22,7 +22,7 @@ Wordings = Callable[[Change], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedChange:
+class ChangeToAsk:
     """A change, the prompts that a value answers, and other values of its kind.
 
     others: values that its subject never had, which the old one must beat for the subject to count as known. decoy:
@@ -80,7 +80,7 @@ def bundled_wordings(change: Change) -> tuple[str, ...]:
     return ()
 
 
-def asked_changes(changes: Sequence[Change], wordings: Wordings = bundled_wordings) -> list[AskedChange]:
+def changes_to_ask(changes: Sequence[Change], wordings: Wordings = bundled_wordings) -> list[ChangeToAsk]:
     """The changes that can be asked, in their order, each with names drawn from other subjects of its group.
 
     The draw depends on the change and on the values of its group alone.
@@ -102,5 +102,5 @@ def asked_changes(changes: Sequence[Change], wordings: Wordings = bundled_wordin
         )
         if prompts:
             others = tuple(pool[:OTHERS])
-            found.append(AskedChange(change, prompts, others, pool[OTHERS] if len(pool) > OTHERS else None))
+            found.append(ChangeToAsk(change, prompts, others, pool[OTHERS] if len(pool) > OTHERS else None))
     return found

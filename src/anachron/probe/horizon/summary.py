@@ -14,7 +14,7 @@ from anachron.probe.horizon.changes import CONTROLS, INVENTED, STILL, month_text
 from anachron.probe.horizon.fit import BAND, Horizon, fit_horizon
 from anachron.probe.horizon.kinds import kind_horizons
 from anachron.probe.horizon.leak import CONFIDENCE, Leak
-from anachron.probe.horizon.measure import answers_of, comparable, usable
+from anachron.probe.horizon.measure import change_preferences, comparable, usable
 
 LEAST = 20  # changes, for a curve
 SHOWN = 20  # changes that gave a leak away, in a summary
@@ -32,7 +32,7 @@ KINDS_SCHEMA: dict[str, type[pl.DataType]] = {
 def horizon_of(table: pl.DataFrame) -> Horizon | None:
     """The horizon by a table of preferences; None where fewer than `LEAST` changes say something."""
     rows = usable(table)
-    return fit_horizon(answers_of(rows)) if rows.height >= LEAST else None
+    return fit_horizon(change_preferences(rows)) if rows.height >= LEAST else None
 
 
 def counts_of(table: pl.DataFrame) -> Json:
@@ -127,14 +127,14 @@ def kinds_table(table: pl.DataFrame, found: Horizon) -> pl.DataFrame:
     named = rows.with_columns(
         pl.when(pl.col("kind").is_in(many.to_list())).then(pl.col("kind")).otherwise(pl.lit("other")).alias("kind")
     )
-    told: list[dict[str, Any]] = [
+    of_kinds: list[dict[str, Any]] = [
         {
             "kind": one.kind, "changes": one.changes, "share": one.share, "halving": month_text(one.halving),
             "low": month_text(one.low), "high": month_text(one.high),
         }
-        for one in kind_horizons(named["kind"].to_numpy(), answers_of(named), found)
+        for one in kind_horizons(named["kind"].to_numpy(), change_preferences(named), found)
     ]  # fmt: skip
-    return pl.DataFrame(told, schema=KINDS_SCHEMA)
+    return pl.DataFrame(of_kinds, schema=KINDS_SCHEMA)
 
 
 def leak_json(found: Leak) -> Json:

@@ -48,7 +48,7 @@ EMPTY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FactInPeriod:
     """A fact of the data set in one of its periods, with its question, where it has one without a date."""
 
     fact_id: str
@@ -83,7 +83,7 @@ class Asked:
         return self.start.last_day, inf if self.end is None else self.end.first_day
 
 
-def asked_facts(table: pl.DataFrame) -> list[Asked]:
+def facts_in_periods(table: pl.DataFrame) -> list[FactInPeriod]:
     """The facts of a statement table, in its order, once for each period in which they are asked about."""
     also = pl.col("also_held") if "also_held" in table.columns else pl.lit(None, pl.String).alias("also_held")
     facts = table.group_by("fact_id", maintain_order=True).agg(
@@ -95,19 +95,21 @@ def asked_facts(table: pl.DataFrame) -> list[Asked]:
     asked = []
     for row in facts.iter_rows(named=True):
         later = parse_periods(row.pop("also_held"))
-        first = Asked(**(row | {"start": Date.parse(row["start"]), "end": row["end"] and Date.parse(row["end"])}))
+        first = FactInPeriod(
+            **(row | {"start": Date.parse(row["start"]), "end": row["end"] and Date.parse(row["end"])})
+        )
         asked += [first, *(replace(first, start=period.start, end=period.end) for period in later if period.start)]
     return asked
 
 
-def successions(facts: Sequence[Asked]) -> tuple[list[tuple[Asked, Asked]], dict[str, int]]:
+def successions(facts: Sequence[FactInPeriod]) -> tuple[list[tuple[FactInPeriod, FactInPeriod]], dict[str, int]]:
     """Pairs of facts of which the second takes over from the first, and how many neighbours in time do not, and why.
 
     Per subject and relation facts are taken in order of their start, one with several periods in each of them. Coarse
     boundaries are read generously: a fact that ends in 2005 is followed by one that starts in 2005, or on 2006-01-01.
     See `SKIPPED` for what is refused.
     """
-    groups: dict[tuple[str, str], list[Asked]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[FactInPeriod]] = defaultdict(list)
     for fact in facts:
         groups[fact.group].append(fact)
     pairs = []
@@ -124,7 +126,7 @@ def successions(facts: Sequence[Asked]) -> tuple[list[tuple[Asked, Asked]], dict
     return pairs, skipped
 
 
-def _concurrent(facts: Sequence[Asked]) -> set[Asked]:
+def _concurrent(facts: Sequence[FactInPeriod]) -> set[FactInPeriod]:
     """Those that surely held together with another fact on more than the one day on which a successor takes over.
 
     In the order of their starts, each is held against the latest end of the others before it, and then, in the opposite
@@ -143,7 +145,7 @@ def _concurrent(facts: Sequence[Asked]) -> set[Asked]:
     return found
 
 
-def _refusal(earlier: Asked, later: Asked, concurrent: set[Asked]) -> str | None:
+def _refusal(earlier: FactInPeriod, later: FactInPeriod, concurrent: set[FactInPeriod]) -> str | None:
     if earlier in concurrent or later in concurrent:
         return "concurrent"
     in_order = earlier.possible[0] < later.possible[0] and earlier.possible[1] < later.possible[1]
@@ -155,7 +157,7 @@ def _refusal(earlier: Asked, later: Asked, concurrent: set[Asked]) -> str | None
 
 
 def edit_case(
-    number: int, earlier: Asked, later: Asked, alike: Mapping[tuple[str, str], Sequence[Asked]]
+    number: int, earlier: FactInPeriod, later: FactInPeriod, alike: Mapping[tuple[str, str], Sequence[FactInPeriod]]
 ) -> Json | str:
     """One record in CounterFact's schema, with the dates in keys of its own; or why there can be none (`SKIPPED`).
 
@@ -189,7 +191,7 @@ def edit_case(
     }
 
 
-def paraphrases(fact: Asked) -> list[str]:
+def paraphrases(fact: FactInPeriod) -> list[str]:
     """The other questions of a relation about the subject, where the fact's own is one of this package's templates."""
     templates = relation_templates().get(fact.relation_id or "", ("", ()))[1]
     for name in (in_sentence(fact.subject, subject_kind(fact.relation_id)), fact.subject, f"the {fact.subject}"):
@@ -199,7 +201,9 @@ def paraphrases(fact: Asked) -> list[str]:
     return []
 
 
-def _others(fact: Asked, rival: Asked, alike: Mapping[tuple[str, str], Sequence[Asked]]) -> list[str]:
+def _others(
+    fact: FactInPeriod, rival: FactInPeriod, alike: Mapping[tuple[str, str], Sequence[FactInPeriod]]
+) -> list[str]:
     """Questions about other subjects with the same answer: at most `NEIGHBOURS`, one a subject, by fact id.
 
     Subjects that had the rival object too are left out: without a date their question has both answers.
@@ -214,10 +218,10 @@ def _others(fact: Asked, rival: Asked, alike: Mapping[tuple[str, str], Sequence[
 
 def edit_cases(table: pl.DataFrame) -> tuple[list[Json], Json]:
     """All cases of a statement table, and the counts: what was found, what was left out and why."""
-    facts = asked_facts(table)
+    facts = facts_in_periods(table)
     pairs, skipped = successions(facts)
     skipped |= {"no_question": 0, "subject_not_once": 0}
-    alike: dict[tuple[str, str], list[Asked]] = defaultdict(list)
+    alike: dict[tuple[str, str], list[FactInPeriod]] = defaultdict(list)
     for fact in facts:
         alike[fact.target].append(fact)
     cases: list[Json] = []

@@ -33,7 +33,7 @@ def samples(questions: Questions) -> list[Json]:
     ]  # fmt: skip
 
 
-def export_inspect(dataset: Dataset, questions: Questions, as_of: Date, out: Path, *, name: str | None = None) -> Json:
+def write_package(dataset: Dataset, questions: Questions, as_of: Date, out: Path, *, name: str | None = None) -> Json:
     """Write a package that may be installed or run as it is: ``NAME/task.py`` with the task ``dated_facts``,
     ``NAME/samples.jsonl``, ``pyproject.toml``, README and manifest.
 
@@ -135,10 +135,10 @@ of W is narrow enough; a task cannot, because its samples do not know about each
 """
 
 
-def export_questions(data: Dataset, out: Path, *, name: str | None = None, language: str | Path | None = None) -> Json:
-    """Write the questions that `probe_by_answers` asks as a package for Inspect (`export_inspect`).
+def export_inspect(data: Dataset, out: Path, *, name: str | None = None, language: str | Path | None = None) -> Json:
+    """Write the questions that `probe_by_answers` asks as a package for Inspect (`write_package`).
 
-    Returns its manifest. Raises as `export_inspect`, and `DataError` where no fact can be asked.
+    Returns its manifest. Raises as `write_package`, and `DataError` where no fact can be asked.
     """
     questions, as_of = questions_of(data, None, language)
-    return export_inspect(data, questions, as_of, out, name=name)
+    return write_package(data, questions, as_of, out, name=name)

@@ -64,12 +64,12 @@ def _prefixes(rows: Rows, run: Run) -> str | None:
     if not sure:
         return None
     up, down = ([row["prefix"] for row in sure if row["win_rate_difference"] * sign > 0] for sign in (1, -1))
-    told = [
+    effects = [
         f"{', '.join(names)} {verb}{'s' if len(names) == 1 else ''} W"
         for names, verb in ((up, "raise"), (down, "lower"))
         if names
     ]
-    return _about(rows, run, f"of {len(of_each)} prefixes, {' and '.join(told)}")
+    return _about(rows, run, f"of {len(of_each)} prefixes, {' and '.join(effects)}")
 
 
 def _granularity_variance(rows: Rows, run: Run) -> str | None:

@@ -15,7 +15,7 @@ from anachron.evaluate.results import UNEDITED
 from anachron.io.files import Json, versions
 from anachron.io.tables import harmless
 from anachron.report.outputs import Written
-from anachron.report.page.asked import AskedRun, about_asked, asked_metrics, asked_part
+from anachron.report.page.answers import AnswersOnPage, answer_metrics, answers_of_fact, facts_on_page
 from anachron.report.page.columns import in_words
 from anachron.report.page.comparisons import summary_of_several
 from anachron.report.page.finding_words import after_colon
@@ -36,7 +36,7 @@ def page_data(
     *,
     style: str | None = None,
     verdicts: Mapping[tuple[str, ...], pl.DataFrame] | None = None,
-    asked: Sequence[AskedRun] = (),
+    asked: Sequence[AnswersOnPage] = (),
 ) -> Json:
     """Everything that the page shows.
 
@@ -49,12 +49,12 @@ def page_data(
     `anachron.evaluate.measures.dated_metrics.past_scores` has it. Facts are columns of equal length in the order of
     ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the same
     facts, null where a fact has no matches; of runs that asked by year alone. ``asked`` has null for every run of
-    scores, and for others `asked_part`.
+    scores, and for others `answers_of_fact`.
     """
     scored = [tuple(run[name][0] for name in RUN_KEYS) for run in study.runs]
     runs = [*scored, *(one.run for one in asked)]
     looks = Looks(runs)
-    about = about_asked(asked, study.about)
+    about = facts_on_page(asked, study.about)
     ids = about["fact_id"].to_list()
     headline = headline_rows(written.tables.get("summary"), looks)
     models = list(dict.fromkeys(run[0] for run in runs))
@@ -70,12 +70,12 @@ def page_data(
         "facts": fact_columns(about),
         "metrics": [
             *(metric_columns(study.facts, run, ids) for run in scored),
-            *(asked_metrics(one, ids) for one in asked),
+            *(answer_metrics(one, ids) for one in asked),
         ],
         "contexts": pack_scores(study, ids),
         "openings": None if style is None or not scored else openings(times_of(study), style),
         "verdicts": verdict_columns(verdicts or {}, runs, ids),
-        "asked": [None] * len(scored) + [asked_part(one, ids) for one in asked],
+        "asked": [None] * len(scored) + [answers_of_fact(one, ids) for one in asked],
         "worst": worst,
         "telling": telling(study, worst, leading, runs, ids, looks) if scored else None,
         "analyses": analyses(written, looks, leading, ids),
@@ -257,9 +257,9 @@ def findings(name: str, table: pl.DataFrame, leading: Sequence[str], looks: Look
         found = finding(name, table, leading)
         return [found] if found else []
     runs = [tuple(leading), *(run for run in looks.runs if tuple(run) != tuple(leading))]
-    told = [f"{looks.name(run)}: {after_colon(text)}" for run in runs if (text := finding(name, table, run))]
+    lines = [f"{looks.name(run)}: {after_colon(text)}" for run in runs if (text := finding(name, table, run))]
     together = summary_of_several(table.rows(named=True), looks.name) if name == "summary" else None
-    return [together, *told] if together else told
+    return [together, *lines] if together else lines
 
 
 def left_out(written: Written) -> list[Json]:

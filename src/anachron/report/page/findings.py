@@ -92,10 +92,10 @@ def _far_errors(rows: Rows) -> str | None:
 def _believed_summary(rows: Rows) -> str | None:
     (row,) = rows
     believed = round(row["believed"] * row["facts"])
-    told = f"Ties {believed:,} of {row['facts']:,} facts to some period"
+    words_found = f"Ties {believed:,} of {row['facts']:,} facts to some period"
     if row["overlap"] is None or row["closed"] < FEW:
-        return told
-    return f"{told}; where both ends are known, it overlaps the true one by {interval(row, 'overlap')}"
+        return words_found
+    return f"{words_found}; where both ends are known, it overlaps the true one by {interval(row, 'overlap')}"
 
 
 def _believed(rows: Rows) -> str | None:
@@ -204,13 +204,13 @@ def _alpha(rows: Rows) -> str | None:
             f"An answer is {words} in the middle of its period than one to three lengths before and after it: "
             f"{here}, {', '.join(there)} nats"
         )
-    told = [
+    words_found = [
         f"{words} than one to three lengths {where} it ({here}, {of} nats)"
         for side, where, of in zip(sides, ("before", "after"), there, strict=True)
         if (words := {1: "likelier", -1: "less likely", 0: ""}[side])
     ]
     rest = f", not clearly so {'before' if sides[1] else 'after'} it" if 0 in sides else ""
-    return f"In the middle of its period an answer is {' and '.join(told)}{rest}"
+    return f"In the middle of its period an answer is {' and '.join(words_found)}{rest}"
 
 
 def _alpha_fine(rows: Rows) -> str | None:

@@ -69,11 +69,11 @@ def _columns(table: pl.DataFrame, ids: Sequence[str]) -> Json:
 def _sentence(table: pl.DataFrame) -> str:
     """``10 facts checked: 2 robust, 5 known, 3 shaky; of those that still hold, 2 current and 1 stale.``"""
     counts = [(table["verdict"] == name).sum() for name in VERDICTS]
-    told = [f"{count} {name}" for count, name in zip(counts, VERDICTS, strict=True) if count]
+    parts = [f"{count} {name}" for count, name in zip(counts, VERDICTS, strict=True) if count]
     if left_out := table["verdict"].null_count():
-        told.append(f"{left_out} not asked with dates")
+        parts.append(f"{left_out} not asked with dates")
     today = [f"{(table['present'] == name).sum()} {name}" for name in (CURRENT, STALE)]
     held = (
         f"; of those that still hold, {' and '.join(today)}" if table["present"].is_in([CURRENT, STALE]).any() else ""
     )
-    return f"{table.height} facts checked: {', '.join(told)}{held}."
+    return f"{table.height} facts checked: {', '.join(parts)}{held}."

@@ -18,7 +18,7 @@ from anachron.core.errors import AnachronError, BackendError, ConfigError, DataE
 from anachron.io.files import Json, read_json, versions, write_json
 from anachron.io.jobs import locked
 from anachron.io.servers import retry_after
-from anachron.wikidata.fetching.sources import Source
+from anachron.wikidata.fetching.sources import RemoteFile
 from anachron.wikidata.fetching.web import MISSING, PASSING, Manners, Patience, failure, refused
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ RESERVE = 64 * CHUNK  # bytes of the disk that are left alone, for manifests and
 class Fetched:
     """What became of a file: ``state`` is ``fetched`` or ``already there``; ``received`` are bytes of this run."""
 
-    source: Source
+    source: RemoteFile
     path: Path
     state: Literal["fetched", "already there"]
     size: int
@@ -42,7 +42,7 @@ class Fetched:
 
 def fetch_all(
     web: "httpx2.Client",
-    sources: Iterable[Source],
+    sources: Iterable[RemoteFile],
     folder: Path | str,
     manners: Manners | None = None,
     progress: Progress = lambda what, done, total: None,
@@ -58,7 +58,7 @@ def fetch_all(
         return [_fetch(web, source, folder, manners, progress) for source in sources]
 
 
-def bytes_here(source: Source, folder: Path | str) -> int:
+def bytes_here(source: RemoteFile, folder: Path | str) -> int:
     """Bytes of a file that need not be fetched again, as far as its size tells."""
     target = Path(folder) / source.name
     if target.is_file():
@@ -73,7 +73,7 @@ def free_space(folder: Path) -> tuple[Path, int]:
     return place, shutil.disk_usage(place).free
 
 
-def check_space(sources: Iterable[Source], folder: Path) -> None:
+def check_space(sources: Iterable[RemoteFile], folder: Path) -> None:
     """Raise `BackendError` unless the disk has room for what is still to be fetched."""
     needed = sum(max(0, (source.size or 0) - bytes_here(source, folder)) for source in sources)
     free = free_space(folder)[1]
@@ -84,7 +84,7 @@ def check_space(sources: Iterable[Source], folder: Path) -> None:
         )
 
 
-def _fetch(web: "httpx2.Client", source: Source, folder: Path, manners: Manners, progress: Progress) -> Fetched:
+def _fetch(web: "httpx2.Client", source: RemoteFile, folder: Path, manners: Manners, progress: Progress) -> Fetched:
     target = folder / source.name
     if target.exists():
         return Fetched(source, target, "already there", _finished(source, target, progress), 0)
@@ -126,7 +126,7 @@ def _read_state(target: Path) -> Json:
     return state if isinstance(state, dict) else {}
 
 
-def _usable(target: Path, source: Source) -> Json | None:
+def _usable(target: Path, source: RemoteFile) -> Json | None:
     """The state of a part that the rest can be added to; ``None`` where it must be started over.
 
     Without a version to ask for (``ETag``, ``Last-Modified``) bytes of two versions could be mixed unseen, unless
@@ -147,7 +147,7 @@ class _Transfer:
     """The requests that fill one part."""
 
     def __init__(
-        self, web: "httpx2.Client", source: Source, target: Path, manners: Manners, progress: Progress
+        self, web: "httpx2.Client", source: RemoteFile, target: Path, manners: Manners, progress: Progress
     ) -> None:
         self.web, self.source, self.target, self.progress = web, source, target, progress
         self.part = _part(target)
@@ -260,7 +260,7 @@ def _continues(response: "httpx2.Response", have: int, state: Json) -> bool:
     return unit == "bytes" and span.partition("-")[0] == str(have) and have > 0 and same_size and same_version
 
 
-def _digests(path: Path, source: Source, progress: Progress) -> dict[str, str]:
+def _digests(path: Path, source: RemoteFile, progress: Progress) -> dict[str, str]:
     """SHA-256, and the checksum that the server publishes, in one reading."""
     digests = {name: hashlib.new(name, usedforsecurity=False) for name in {"sha256", source.algorithm} if name}
     done, size = 0, path.stat().st_size
@@ -273,7 +273,7 @@ def _digests(path: Path, source: Source, progress: Progress) -> dict[str, str]:
     return {name: digest.hexdigest() for name, digest in digests.items()}
 
 
-def _check(source: Source, target: Path, progress: Progress) -> dict[str, str]:
+def _check(source: RemoteFile, target: Path, progress: Progress) -> dict[str, str]:
     """Digests of a whole part, on disk. Raises `BackendError`, with the file set aside, when they are wrong."""
     part = _part(target)
     if not part.exists():  # a file of no bytes
@@ -298,7 +298,7 @@ def _check(source: Source, target: Path, progress: Progress) -> dict[str, str]:
     )
 
 
-def _finished(source: Source, target: Path, progress: Progress) -> int:
+def _finished(source: RemoteFile, target: Path, progress: Progress) -> int:
     """Size of a file that is already there, after a look whether it is the one to fetch.
 
     A manifest of ours vouches for a checksum; without one, the file is read once and gets a manifest.
@@ -325,7 +325,7 @@ def _finished(source: Source, target: Path, progress: Progress) -> int:
     return size
 
 
-def _write_manifest(source: Source, target: Path, size: int, digests: dict[str, str]) -> None:
+def _write_manifest(source: RemoteFile, target: Path, size: int, digests: dict[str, str]) -> None:
     content = {
         "output": target.name, "command": "wikidata download", "kind": source.kind, "date": source.date,
         "url": source.url, "size": size, **digests, "published_checksum": source.algorithm, "versions": versions(),

@@ -10,8 +10,8 @@ from anachron.wikidata.fetching.download import Fetched, bytes_here, fetch_all, 
 from anachron.wikidata.fetching.sources import (
     ARCHIVE_URL,
     DUMPS_URL,
+    RemoteFile,
     Servers,
-    Source,
     find_dump,
     find_pageviews,
     find_tables,
@@ -33,7 +33,7 @@ class Downloads:
     """
 
     date: Day
-    sources: list[Source]
+    sources: list[RemoteFile]
     here: list[int]
     free: int
     place: Path
@@ -96,15 +96,15 @@ def download(
     return Downloads(day, sources, here, free, place, fetched)
 
 
-def _tell_distances(sources: list[Source], day: Day, callbacks: Callbacks) -> None:
+def _tell_distances(sources: list[RemoteFile], day: Day, callbacks: Callbacks) -> None:
     """How far the dump and the tables are from the day, and which of them have no checksum."""
-    told = dict[str, Source]()
+    nearest = dict[str, RemoteFile]()
     for source in sources:
         if source.kind != "pageviews":
-            told.setdefault(source.kind, source)
+            nearest.setdefault(source.kind, source)
             if source.checksum is None:
                 callbacks.warn(f"the server publishes no checksum for {source.name}: only its size will be compared")
-    for kind, source in told.items():
+    for kind, source in nearest.items():
         days = (Day.fromisoformat(source.date) - day).days
         far = f"{abs(days):,} day{'s' if abs(days) > 1 else ''} {'after' if days > 0 else 'before'} {day.isoformat()}"
         words = f"{source.date}, {'that very day' if days == 0 else far}"

@@ -47,7 +47,7 @@ Checksums = dict[str, tuple[Algorithm, str]]  # by the name of a file
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RemoteFile:
     """A file on a server. ``size`` in bytes and ``checksum`` are ``None`` where the server does not tell them."""
 
     kind: Literal["dump", "table", "pageviews"]
@@ -67,7 +67,7 @@ class Servers:
     manners: Manners = field(default_factory=Manners)
     dumps_url: str = DUMPS_URL
     archive_url: str = ARCHIVE_URL
-    _found: dict[str, list[Source]] = field(default_factory=dict)
+    _found: dict[str, list[RemoteFile]] = field(default_factory=dict)
 
     def get(self, url: str, params: dict[str, Any] | None = None) -> "httpx2.Response | None":
         return request(self.web, self.manners, "GET", url, params)
@@ -106,7 +106,7 @@ def parse_day(text: str, today: Day | None = None) -> Day:
     return Day.fromordinal(date.first_day)
 
 
-def find_dump(servers: Servers, day: Day, format: str | None = None) -> Source:
+def find_dump(servers: Servers, day: Day, format: str | None = None) -> RemoteFile:
     """The JSON dump nearest to a day: nearest in days, the older of two that are equally near.
 
     With ``format`` (``bz2`` or ``gz``) only dumps in that form count; without, both do, and ``bz2`` is taken where
@@ -134,7 +134,7 @@ def find_dump(servers: Servers, day: Day, format: str | None = None) -> Source:
     return nearest
 
 
-def find_tables(servers: Servers, day: Day) -> list[Source]:
+def find_tables(servers: Servers, day: Day) -> list[RemoteFile]:
     """The SQL dumps ``redirect`` and ``page`` of one day, the first from a day on that has both.
 
     What was merged later does no harm, for the later of two snapshots still has it; what was merged between an earlier
@@ -150,14 +150,14 @@ def find_tables(servers: Servers, day: Day) -> list[Source]:
             sums, date = _checksums(servers, place, listed), place.day.isoformat()
             urls = {name: urljoin(place.url, name) for name in names}
             return [
-                Source("table", date, name, url, servers.size(url), *sums.get(name, (None, None)))
+                RemoteFile("table", date, name, url, servers.size(url), *sums.get(name, (None, None)))
                 for name, url in urls.items()
             ]
     index = servers.dumps_url.rstrip("/") + "/wikidatawiki/"
     raise BackendError(f"{index}: no day there has the tables {' and '.join(TABLES)}; check --dumps-url")
 
 
-def find_pageviews(servers: Servers, day: Day, months: int = 12) -> list[Source]:
+def find_pageviews(servers: Servers, day: Day, months: int = 12) -> list[RemoteFile]:
     """The monthly files of views by people of the ``months`` whole months before a day, oldest first.
 
     Raises `BackendError` where one is missing.
@@ -176,7 +176,7 @@ def find_pageviews(servers: Servers, day: Day, months: int = 12) -> list[Source]
                 f"no page views of {date}: {error}; give an earlier or later --date, fewer --months, or leave out "
                 "--pageviews (views by people begin in 2015, and a month's file appears some days after its end)"
             ) from error
-        sources.append(Source("pageviews", date, name, url, size))
+        sources.append(RemoteFile("pageviews", date, name, url, size))
     return sources
 
 
@@ -185,7 +185,7 @@ def _backwards(places: Iterable[_Place], day: Day) -> list[_Place]:
     return sorted((p for p in places if p.day <= day), key=lambda p: (-p.day.toordinal(), p.item is not None))
 
 
-def _first(servers: Servers, places: Iterable[_Place], format: str | None) -> Source | None:
+def _first(servers: Servers, places: Iterable[_Place], format: str | None) -> RemoteFile | None:
     for place in places:
         for wanted in FORMATS if format is None else (format,):
             for source in _dumps_at(servers, place):
@@ -196,7 +196,7 @@ def _first(servers: Servers, places: Iterable[_Place], format: str | None) -> So
     return None
 
 
-def _dumps_at(servers: Servers, place: _Place) -> list[Source]:
+def _dumps_at(servers: Servers, place: _Place) -> list[RemoteFile]:
     if place.url not in servers._found:
         reader = _folder_dumps if place.item is None else _item_dumps
         servers._found[place.url] = reader(servers, place)
@@ -230,12 +230,14 @@ def _folders(servers: Servers, path: str) -> list[_Place]:
     return [_Place(day, urljoin(index, digits + "/")) for digits in sorted(names) if (day := _day(digits))]
 
 
-def _folder_dumps(servers: Servers, place: _Place) -> list[Source]:
+def _folder_dumps(servers: Servers, place: _Place) -> list[RemoteFile]:
     names = _listed(servers, place)
     dumps = [(match, name) for name in names if (match := _DUMP.fullmatch(name))]
     sums = _checksums(servers, place, names) if dumps else {}
     return [
-        Source("dump", _date(match, place), name, urljoin(place.url, quote(name)), None, *sums.get(name, (None, None)))
+        RemoteFile(
+            "dump", _date(match, place), name, urljoin(place.url, quote(name)), None, *sums.get(name, (None, None))
+        )
         for match, name in dumps
     ]
 
@@ -278,7 +280,7 @@ def _items(servers: Servers) -> list[_Place]:
     return [_Place(day, f"{url}/metadata/{item}", item) for item, match in matches if (day := _day(match[1]))]
 
 
-def _item_dumps(servers: Servers, place: _Place) -> list[Source]:
+def _item_dumps(servers: Servers, place: _Place) -> list[RemoteFile]:
     item = quote(str(place.item))
     files = _json(servers, place.url).get("files", [])  # an item that was taken down is an empty object
     base = f"{servers.archive_url.rstrip('/')}/download/{item}/"
@@ -289,7 +291,7 @@ def _item_dumps(servers: Servers, place: _Place) -> list[Source]:
             algorithm: Algorithm | None = "sha1" if row.get("sha1") else "md5" if row.get("md5") else None
             size = str(row.get("size", ""))
             dumps.append(
-                Source(
+                RemoteFile(
                     "dump",
                     _date(match, place),
                     name,

@@ -38,7 +38,7 @@ ENDINGS = (".parquet", ".jsonl")
 
 
 @dataclass(frozen=True)
-class Settings:
+class UpdateSettings:
     """What the updates depend on besides the snapshots.
 
     label_unchanged: label also the groups whose triples are in both snapshots (``--unchanged-groups label``).
@@ -104,7 +104,7 @@ def check_pair(old: Snapshot, new: Snapshot) -> None:
 
 
 def open_comparison(
-    old: Snapshot, new: Snapshot, settings: Settings, work: Place, redirects: dict[str, str] | None = None
+    old: Snapshot, new: Snapshot, settings: UpdateSettings, work: Place, redirects: dict[str, str] | None = None
 ) -> Comparison:
     """What the buckets of two snapshots are compared by. Raises `ConfigError` for a pair that cannot be compared."""
     check_pair(old, new)
@@ -115,7 +115,7 @@ def open_comparison(
     return comparison_of(old_side, new_side, settings, work, redirects or {})
 
 
-def comparison_of(old: Side, new: Side, settings: Settings, work: Place, redirects: dict[str, str]) -> Comparison:
+def comparison_of(old: Side, new: Side, settings: UpdateSettings, work: Place, redirects: dict[str, str]) -> Comparison:
     """What a worker must know to compare the two sides. work: folder of its files."""
     relations = relation_types(old.snapshot.properties(), new.snapshot.properties())
     if redirects:
@@ -139,8 +139,8 @@ def compare(comparison: Comparison, spread: Spread) -> tuple[list[Json], pl.Data
 
 
 def build_updates(
-    old: Snapshot | Place | str, new: Snapshot | Place | str, out: Place | str, settings: Settings | None = None, *,
-    templates: dict[str, Cloze] | None = None,
+    old: Snapshot | Place | str, new: Snapshot | Place | str, out: Place | str,
+    settings: UpdateSettings | None = None, *, templates: dict[str, Cloze] | None = None,
     redirects: dict[str, str] | None = None, sources: Iterable[Place] = (), spread: Spread | None = None,
     memory: int | None = None, warn: Callable[[str], None] = lambda message: None,
 ) -> Built:  # fmt: skip
@@ -158,7 +158,7 @@ def build_updates(
     cannot be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are
     missing.
     """
-    old, new, out, settings = open_snapshot(old), open_snapshot(new), place(out), settings or Settings()
+    old, new, out, settings = open_snapshot(old), open_snapshot(new), place(out), settings or UpdateSettings()
     templates = cloze_in(settings.language) if templates is None else templates
     if templates is None:
         raise ConfigError(f"--style {settings.style}: no templates in {settings.language}; give --cloze FILE")
@@ -209,7 +209,7 @@ def build_updates(
 
 
 def _identity(
-    old: Snapshot, new: Snapshot, settings: Settings, templates: dict[str, Cloze], redirects: dict[str, str]
+    old: Snapshot, new: Snapshot, settings: UpdateSettings, templates: dict[str, Cloze], redirects: dict[str, str]
 ) -> Json:
     """What updates depend on, under the names that the command has for it."""
     named = asdict(settings)
@@ -276,7 +276,7 @@ def _all_counts(buckets: list[Json], groups: GroupCounts) -> Json:
 
 
 def _write(
-    out: Place, built: Built, old: Snapshot, new: Snapshot, settings: Settings, sources: Iterable[Place]
+    out: Place, built: Built, old: Snapshot, new: Snapshot, settings: UpdateSettings, sources: Iterable[Place]
 ) -> None:
     files = companions(out)
     write_table(files["replacements"], built.replacements)

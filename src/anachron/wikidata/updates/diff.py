@@ -70,10 +70,10 @@ def _without_doubles(only_old: pl.DataFrame, before: pl.DataFrame, doubles: pl.D
 
 def value_key() -> pl.Expr:
     """Text that two values share only when they are equal; how a time with a date was written does not count."""
-    told = {name: pl.col(name).cast(pl.String) for name in VALUE}
+    texts = {name: pl.col(name).cast(pl.String) for name in VALUE}
     dated = (pl.col("value_type") == "time") & pl.col("value").is_not_null()
-    told["value_extra"] = pl.when(~dated).then(told["value_extra"])
-    parts = [part.fill_null("") for part in told.values()]
+    texts["value_extra"] = pl.when(~dated).then(texts["value_extra"])
+    parts = [part.fill_null("") for part in texts.values()]
     return pl.concat_str(parts, separator=SEPARATOR)
 
 
@@ -102,12 +102,12 @@ def _match(doubtful: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) ->
         name: {row[name]: row for row in frame.join(doubtful.select(name).unique(), on=name).iter_rows(named=True)}
         for name, frame in (("o", before), ("n", after))
     }
-    told = {name: {place: _qualifiers(row) for place, row in rows.items()} for name, rows in features.items()}
+    texts = {name: {place: _qualifiers(row) for place, row in rows.items()} for name, rows in features.items()}
     ranked = []
     for o, n in doubtful.select("o", "n").iter_rows():
         id = features["o"][o]["statement_id"]
         same_id = id is not None and id == features["n"][n]["statement_id"]
-        ranked.append((not same_id, -similarity(told["o"][o], told["n"][n]), o, n))
+        ranked.append((not same_id, -similarity(texts["o"][o], texts["n"][n]), o, n))
     taken_o, taken_n, pairs = set[int](), set[int](), []
     for *_, o, n in sorted(ranked):
         if o not in taken_o and n not in taken_n:
@@ -152,8 +152,8 @@ def join_merged(triples: pl.DataFrame, merged: pl.DataFrame) -> pl.DataFrame:
         return triples
     rows = triples.with_row_index("place")
     before = rows.select(pl.col("place").alias("old_row"), *OLD_COLUMNS)
-    told = merged.select("old_row", place="new_row").join(before, on="old_row").drop("old_row")
-    joined = rows.drop(OLD_COLUMNS).join(told, on="place", how="inner")
+    texts = merged.select("old_row", place="new_row").join(before, on="old_row").drop("old_row")
+    joined = rows.drop(OLD_COLUMNS).join(texts, on="place", how="inner")
     joined = joined.with_columns(pl.lit("both").cast(rows.schema["flag"]).alias("flag"), _change().alias("change"))
     touched = pl.concat([merged["old_row"], merged["new_row"]]).implode()
     rest = rows.filter(~pl.col("place").is_in(touched))

@@ -24,7 +24,7 @@ from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_ro
 from anachron.wikidata.selection.rows import judge_rows, scan_statements
 from anachron.wikidata.selection.rules import VALUE_UNKNOWN
 from anachron.wikidata.selection.select import check_tables
-from anachron.wikidata.updates.build import Settings, check_pair, comparison_of
+from anachron.wikidata.updates.build import UpdateSettings, check_pair, comparison_of
 from anachron.wikidata.updates.compare import Comparison, day_of, put_behind
 from anachron.wikidata.updates.diff import align, merge_candidates
 from anachron.wikidata.updates.groups import Sieve, scenarios, understood, wordable
@@ -38,7 +38,7 @@ IN_DATA_SET = "in the data set: "
 
 
 @dataclass(frozen=True)
-class Change:
+class ExplainedChange:
     """One triple, or one statement that was dropped in the same way in both snapshots, and what became of it.
 
     side: old, new or both. start, end, point: in words, of the new snapshot where it has the triple. dropped: the step
@@ -78,7 +78,7 @@ class Changes:
 
     entity: dict[str, Any]
     is_new: bool
-    changes: list[Change]
+    changes: list[ExplainedChange]
 
     def summary(self) -> Json:
         """How many statements are on which side, differ, and came to which outcome, the most frequent first."""
@@ -93,7 +93,7 @@ class Changes:
 
 
 def explain_changes(
-    old: Snapshot | Path | str, new: Snapshot | Path | str, id: str, settings: Settings | None = None, *,
+    old: Snapshot | Path | str, new: Snapshot | Path | str, id: str, settings: UpdateSettings | None = None, *,
     relations_with_templates: Iterable[str] | None = None, property: str | None = None,
     redirects: dict[str, str] | None = None,
 ) -> Changes:  # fmt: skip
@@ -105,7 +105,7 @@ def explain_changes(
     Raises `ConfigError` for an invalid id and for snapshots that cannot be compared; `DataError` for an entity
     that neither has.
     """
-    old, new, settings = open_snapshot(old), open_snapshot(new), settings or Settings()
+    old, new, settings = open_snapshot(old), open_snapshot(new), settings or UpdateSettings()
     templates = bundled_cloze() if relations_with_templates is None else relations_with_templates
     check_item(id)
     check_pair(old, new)
@@ -149,9 +149,9 @@ def explain_changes(
 
 def _dropped(judged: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Statements that the cleaning dropped, with their side; one that both snapshots lost alike comes once."""
-    told = (*(name for name in KEPT if name != "position"), "dropped")
+    taken_out = (*(name for name in KEPT if name != "position"), "dropped")
     sides = {name: rows.filter(pl.col("dropped").is_not_null()) for name, rows in judged.items()}
-    keys = {name: [repr(row) for row in rows.select(told).iter_rows()] for name, rows in sides.items()}
+    keys = {name: [repr(row) for row in rows.select(taken_out).iter_rows()] for name, rows in sides.items()}
     both = set(keys["old"]) & set(keys["new"])
     only_old = sides["old"].filter(pl.Series([key not in both for key in keys["old"]], dtype=pl.Boolean))
     flags = pl.Series("flag", ["both" if key in both else "new" for key in keys["new"]], dtype=pl.String)
@@ -179,7 +179,7 @@ def _is_after(created: str | None, old: Snapshot) -> bool:
     return created is not None and Date.parse(created).first_day > day_of(old)
 
 
-def _side(snapshot: Snapshot, subjects: list[str], settings: Settings, lookups: Lookups, barred: Place) -> Side:
+def _side(snapshot: Snapshot, subjects: list[str], settings: UpdateSettings, lookups: Lookups, barred: Place) -> Side:
     """A side that knows the pages among the subjects and their objects only."""
     ids = set(subjects)
     for subject in subjects:
@@ -215,7 +215,7 @@ def _alive(judged: pl.DataFrame) -> pl.DataFrame:
     return judged.filter(pl.col("dropped").is_null()).select(KEPT).sort("position")
 
 
-def _new_objects(comparison: Comparison, triples: pl.DataFrame, settings: Settings) -> list[str]:
+def _new_objects(comparison: Comparison, triples: pl.DataFrame, settings: UpdateSettings) -> list[str]:
     """Those objects of the new triples that are new entities: created since, and no subjects of the old snapshot."""
     ids = set(triples.filter(ITEM)["value"])
     created = entity_rows(comparison.new.snapshot, ids, ["id", "created"])
@@ -234,13 +234,13 @@ def _outcomes(
     """The labelled triples with ``outcome``."""
     reasons: dict[int, str] = {}
 
-    def told(reason: str, taken: pl.DataFrame) -> None:
+    def taken_out(reason: str, taken: pl.DataFrame) -> None:
         for place in taken["place"]:
             reasons[place] = reason
 
     placed = labelled.with_row_index("place")
-    left = understood(placed, told).done()
-    sieve = Sieve(put_in_words(left, old, new, style), told)
+    left = understood(placed, taken_out).done()
+    sieve = Sieve(put_in_words(left, old, new, style), taken_out)
     wordable(sieve, list(relations))
     kept = sieve.done()
     named = kept.join(scenarios(kept), on="group", how="left", maintain_order="left")
@@ -264,13 +264,15 @@ def _unchanged(triples: pl.DataFrame, labelled: pl.DataFrame) -> pl.DataFrame:
 
 def _changes(
     rows: pl.DataFrame, comparison: Comparison, old: Snapshot, new: Snapshot, style: str, gone: Objects
-) -> list[Change]:
+) -> list[ExplainedChange]:
     words = rule_words(day_of(old), day_of(new))
-    told = put_in_words(rows, old, new, style)
-    return [_change(row, comparison, words, gone) for row in told.iter_rows(named=True)]
+    taken_out = put_in_words(rows, old, new, style)
+    return [_change(row, comparison, words, gone) for row in taken_out.iter_rows(named=True)]
 
 
-def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, str], str], gone: Objects) -> Change:
+def _change(
+    row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, str], str], gone: Objects
+) -> ExplainedChange:
     dropped = None
     if row.get("dropped") is not None:
         step, reason = comparison.steps.reason(row["dropped"])
@@ -279,7 +281,7 @@ def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, 
     label, rule = row.get("label"), row.get("rule")
     said = None if label is None or rule is None else words[rule, label]
     nothing = "unknown" if dropped is not None and dropped.endswith(VALUE_UNKNOWN) else "no value"
-    return Change(
+    return ExplainedChange(
         property_id=row["property"], property_label=row["relation_label"],
         value=row["object_label"] or row["value"] or nothing, value_id=row["object_id"], side=row["flag"],
         rank=row["rank"] or row.get("old_rank"), **{name: in_words(boundary) for name, boundary in dates.items()},

@@ -70,10 +70,10 @@ class Sieve:
     told: hears of what is taken, with the reason and the triples.
     """
 
-    def __init__(self, triples: pl.DataFrame, told: Callable[[str, pl.DataFrame], None] | None = None) -> None:
+    def __init__(self, triples: pl.DataFrame, taken_out: Callable[[str, pl.DataFrame], None] | None = None) -> None:
         self.triples = triples
         self.counts = GroupCounts(_groups(triples), triples.height)
-        self._told = told or (lambda reason, taken: None)
+        self._taken_out = taken_out or (lambda reason, taken: None)
 
     def drop_groups(self, reason: str, holds: pl.Expr) -> None:
         """Take out the groups of which a triple holds; ``holds`` may be null, which counts as not."""
@@ -87,7 +87,7 @@ class Sieve:
         marked = self.triples.with_columns(gone.alias("_gone"))
         taken = marked.filter("_gone")
         self.counts.drop(reason, _groups(taken), taken.height)
-        self._told(reason, taken)
+        self._taken_out(reason, taken)
         self.triples = marked.filter(~pl.col("_gone")).drop("_gone")
 
     def leave_out(self, reason: str, holds: pl.Expr) -> None:
@@ -97,11 +97,11 @@ class Sieve:
         emptied = marked.filter(empty)
         if emptied.height:
             self.counts.drop(NO_CHANGE, _groups(emptied), emptied.height)
-            self._told(NO_CHANGE, emptied)
+            self._taken_out(NO_CHANGE, emptied)
         rest = marked.filter(~empty)
         out = rest.filter("_out")
         self.counts.left_out[reason] = self.counts.left_out.get(reason, 0) + out.height
-        self._told(reason, out)
+        self._taken_out(reason, out)
         self.triples = rest.filter(~pl.col("_out")).drop("_out")
 
     def done(self) -> pl.DataFrame:
@@ -115,9 +115,9 @@ def _groups(triples: pl.DataFrame) -> int:
     return triples["group"].n_unique() if triples.height else 0
 
 
-def understood(labelled: pl.DataFrame, told: Callable[[str, pl.DataFrame], None] | None = None) -> Sieve:
+def understood(labelled: pl.DataFrame, taken_out: Callable[[str, pl.DataFrame], None] | None = None) -> Sieve:
     """Labelled triples (``group, label``) of the groups in which every triple is understood and something changed."""
-    sieve = Sieve(labelled, told)
+    sieve = Sieve(labelled, taken_out)
     label = pl.col("label")
     sieve.drop_groups(UNKNOWN, label == "unknown")
     sieve.leave_out("it held at neither date", label == "ignore")

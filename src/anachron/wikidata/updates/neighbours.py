@@ -132,8 +132,8 @@ def _in_words(search: Search, near: pl.DataFrame, spread: Spread) -> pl.DataFram
     tasks = ((search, bucket, ids) for bucket, ids in sorted(of_bucket.items()))
     facts = [pl.DataFrame(schema=dict.fromkeys(FACT, pl.String))]
     facts += map_in_order(put_facts_in_words, tasks, spread.workers, spread.ray)
-    told = chosen.join(pl.concat(facts), on=GROUP, how="inner", maintain_order="left")
-    return told.select(group="query", similarity="similarity", **{name: pl.col(name) for name in FACT})
+    worded = chosen.join(pl.concat(facts), on=GROUP, how="inner", maintain_order="left")
+    return worded.select(group="query", similarity="similarity", **{name: pl.col(name) for name in FACT})
 
 
 def put_facts_in_words(task: tuple[Search, int, list[str]]) -> pl.DataFrame:
@@ -195,8 +195,8 @@ def _facts(search: Search, bucket: int, relations: pl.Series, subjects: list[str
 def _worded_facts(search: Search, bucket: int, relations: pl.Series, subjects: list[str] | None = None) -> pl.DataFrame:
     """Of each subject and relation the first of the `_facts` that can be put into words, in words."""
     facts = _facts(search, bucket, relations, subjects)
-    told = with_words(facts, search.words(facts), search.style)
-    return told.drop_nulls(["subject_label", "object_label"]).unique(GROUP, keep="first", maintain_order=True)
+    worded = with_words(facts, search.words(facts), search.style)
+    return worded.drop_nulls(["subject_label", "object_label"]).unique(GROUP, keep="first", maintain_order=True)
 
 
 def search_run(task: tuple[Search, range, Place]) -> None:

@@ -92,5 +92,5 @@ def follow(triples: pl.DataFrame, redirects: dict[str, str]) -> tuple[pl.DataFra
     ).sort("position")
     triple = [*GROUP, "_key"]
     keyed = renamed.with_columns(value_key().alias("_key"))
-    told = keyed.sort("_moved", "position").with_columns(double=pl.int_range(pl.len()).over(triple) > 0)
-    return renamed.drop("_moved"), told.filter("_moved").select("position", "double")
+    marked = keyed.sort("_moved", "position").with_columns(double=pl.int_range(pl.len()).over(triple) > 0)
+    return renamed.drop("_moved"), marked.filter("_moved").select("position", "double")

@@ -111,12 +111,12 @@ class _Facts:
         template = chance.choice(self.templates[row["property"]].templates)
         kind = subject_kind(row["property"], row["subject_kind"])
         prompt = cloze_prompt_text(template, row["subject_label"], self.language, kind)
-        told = {"id": row["object_id"], "label": row["object_label"], "description": row["object_description"]}
+        object_ = {"id": row["object_id"], "label": row["object_label"], "description": row["object_description"]}
         return {
             "subject": {"id": row["subject"], "label": row["subject_label"], "description": row["subject_description"]},
             "dist": dist,
             "popularity": self.popularity(row["subject"]),
-            "objects": [{"object": told, "prompt": prompt}],
+            "objects": [{"object": object_, "prompt": prompt}],
         }
 
 

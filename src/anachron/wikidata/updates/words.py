@@ -35,8 +35,8 @@ def relations_in_words(old: Snapshot, new: Snapshot) -> pl.DataFrame:
 
 def put_in_words(triples: pl.DataFrame, old: Snapshot, new: Snapshot, style: str) -> pl.DataFrame:
     """Triples with the words of `with_words` and of `relations_in_words`, looked up in the snapshots."""
-    told = with_words(triples, entities_in_words(old, new, mentioned(triples)), style)
-    return told.join(relations_in_words(old, new), on="property", how="left", maintain_order="left")
+    in_words = with_words(triples, entities_in_words(old, new, mentioned(triples)), style)
+    return in_words.join(relations_in_words(old, new), on="property", how="left", maintain_order="left")
 
 
 def mentioned(triples: pl.DataFrame) -> set[str]:
@@ -68,12 +68,12 @@ def with_words(triples: pl.DataFrame, entities: pl.DataFrame, style: str) -> pl.
         subject="id", subject_label="label", subject_description="description", subject_kind="kind"
     )
     objects = entities.select(value="id", object_description="description", value_type=pl.lit("entity"))
-    told = (
+    in_words = (
         triples.join(worded, on=VALUE, how="left", nulls_equal=True, maintain_order="left")
         .join(subjects, on="subject", how="left", maintain_order="left")
         .join(objects, on=["value", "value_type"], how="left", maintain_order="left")
     )
-    return told.with_columns(
+    return in_words.with_columns(
         pl.when(ITEM).then("object_description").otherwise("object_type").alias("object_description"),
         pl.when(ITEM).then("value").alias("object_id"),
     ).drop("object_type")

@@ -171,11 +171,11 @@ def _sum_files(
         with callbacks.bars("bytes") as progress:
             return [sum_file(folder, file, project, progress, cores()) for file in files]
     items, sums = [(folder, file, project) for file in files], []
-    with callbacks.bar("page-view files") as told, connected(ray, workers):
+    with callbacks.bar("page-view files") as bar, connected(ray, workers):
         check_shared([file.path for file in files], folder, ray)
         for result in map_in_order(_sum_item, items, workers, ray):
             sums.append(result)
-            told.progress(len(sums), len(files))
+            bar.progress(len(sums), len(files))
     return sums
 
 

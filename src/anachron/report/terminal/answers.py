@@ -9,7 +9,7 @@ from anachron.io.files import Json
 from anachron.report.terminal.tables import percent
 
 
-def asked_lines(summary: Json) -> Iterator[str]:
+def answer_run_lines(summary: Json) -> Iterator[str]:
     """W with its interval, R_k, the bias of position, open answers, periods, what was not read, and the cost.
 
     summary: `anachron.probe.ask.tables.summary_of`.
@@ -42,14 +42,14 @@ def asked_lines(summary: Json) -> Iterator[str]:
     )
 
 
-def answer_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+def answer_table_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
     """Of each run that asked its W, of each model that was scored too how the two go together, and whether one can be
     told from the other. tables: of a study, by name."""
     for row in tables.get("asked", pl.DataFrame()).iter_rows(named=True):
-        told = (
+        win_rate = (
             f"{_share(row, 'win_rate')} over {row['facts_with_choices']:,} facts" if row["facts_with_choices"] else "-"
         )
-        yield f"{row['model']}, asked by {row['asked_by']}: W by choice {told}"
+        yield f"{row['model']}, asked by {row['asked_by']}: W by choice {win_rate}"
     for row in tables.get("bridge", pl.DataFrame()).iter_rows(named=True):
         r = "-" if row["correlation"] is None else f"{row['correlation']:.2f}"
         ends = ["-" if (end := row[f"correlation_{side}"]) is None else f"{end:.2f}" for side in ("low", "high")]

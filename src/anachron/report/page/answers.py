@@ -13,14 +13,14 @@ from anachron.core.several_periods import parse_periods, status_in
 from anachron.io.files import Json
 from anachron.probe.ask.matching import UNREAD
 from anachron.probe.ask.tables import FIRST, SECOND
-from anachron.report.terminal.asked import asked_lines
+from anachron.report.terminal.answers import answer_run_lines
 
 LONGEST = 300  # characters of an answer; all of it is in answers.jsonl
 WORDED = ("period", "open")  # kinds of questions whose answers are shown as they are
 
 
 @dataclass(frozen=True)
-class AskedRun:
+class AnswersOnPage:
     """A run that asked, as the page names it (model, ``asked by BACKEND``, ``none``), with its summary, facts and
     answers (`anachron.probe.ask.tables`)."""
 
@@ -30,7 +30,7 @@ class AskedRun:
     answers: pl.DataFrame
 
 
-def about_asked(runs: Sequence[AskedRun], about: pl.DataFrame) -> pl.DataFrame:
+def facts_on_page(runs: Sequence[AnswersOnPage], about: pl.DataFrame) -> pl.DataFrame:
     """What is known of facts (`anachron.analysis.study.Study.about`), from answers where scores do not say it, with
     those that were only asked about behind. Of several periods the first is taken.
     """
@@ -41,18 +41,18 @@ def about_asked(runs: Sequence[AskedRun], about: pl.DataFrame) -> pl.DataFrame:
             labels = {f"{name}_label": fact[name] for name in ("subject", "relation", "object")}
             row = {"fact_id": fact["fact_id"], "start": start, "end": end or None, "question": fact["question"]}
             rows.setdefault(fact["fact_id"], row | labels)
-    told = pl.DataFrame([dict.fromkeys(about.columns) | row for row in rows.values()], schema=about.schema)
+    from_answers = pl.DataFrame([dict.fromkeys(about.columns) | row for row in rows.values()], schema=about.schema)
     held = ["start", "end"]  # both or neither: an open end is known too
-    filled = about.join(told, on="fact_id", how="left", maintain_order="left", suffix=" told").with_columns(
+    filled = about.join(from_answers, on="fact_id", how="left", maintain_order="left", suffix=" told").with_columns(
         *(pl.when(pl.col("start").is_null() & pl.col("end").is_null()).then(f"{name} told").otherwise(name).alias(name)
           for name in held),
         *(pl.coalesce(name, f"{name} told") for name in about.columns if name not in ("fact_id", *held)),
     )  # fmt: skip
-    new = told.join(about, on="fact_id", how="anti", maintain_order="left")
+    new = from_answers.join(about, on="fact_id", how="anti", maintain_order="left")
     return pl.concat([filled.select(about.columns), new])
 
 
-def asked_metrics(run: AskedRun, ids: Sequence[str]) -> Json:
+def answer_metrics(run: AnswersOnPage, ids: Sequence[str]) -> Json:
     """W by choice as the page has the W of scores, by year alone; R where it is known."""
     found = {row["fact_id"]: row for row in run.facts.select("fact_id", "win_rate", "robustness").iter_rows(named=True)}
     rows = [found.get(fact, {}) for fact in ids]
@@ -66,7 +66,7 @@ def asked_metrics(run: AskedRun, ids: Sequence[str]) -> Json:
     }
 
 
-def asked_part(run: AskedRun, ids: Sequence[str]) -> Json:
+def answers_of_fact(run: AnswersOnPage, ids: Sequence[str]) -> Json:
     """``lines`` about all facts, and for each of ``ids`` null or a record: ``w`` (W by choice with its interval),
     ``matches`` (read, of all), ``unread`` choices, ``believed`` (first and last year, null where it goes on), ``years``
     (year, how often it was chosen, in how many choices, whether the fact held in it) and ``said`` (year or null, the
@@ -82,7 +82,7 @@ def asked_part(run: AskedRun, ids: Sequence[str]) -> Json:
         }
         for fact in ids
     ]  # fmt: skip
-    return {"lines": list(asked_lines(run.summary)), "facts": records}
+    return {"lines": list(answer_run_lines(run.summary)), "facts": records}
 
 
 def _believed(start: str | None, end: str | None) -> list[int | None] | None:
