@@ -382,7 +382,7 @@ def test_one_pass_over_the_text_serves_all_methods(
     updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     asked: list[list[str]] = []
-    real = editing.collect
+    real = editing.collect_covariance
 
     def counted(lm: Any, modules: Any, *rest: Any, **more: Any) -> Any:
         asked.append(list(modules))

@@ -322,7 +322,7 @@ def test_what_a_machine_lacks_is_no_unexpected_error(error: Exception, words: st
     def failing(**_: object) -> None:
         raise error
 
-    monkeypatch.setattr("anachron.cli.main.command_tree", lambda: failing)
+    monkeypatch.setattr("anachron.cli.main.command_tree", lambda installed: failing)
     assert run("score") == 1
     told = capsys.readouterr().err
     assert told.startswith(words) and "unexpected" not in told and told.count("\n") == 1

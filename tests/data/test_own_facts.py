@@ -248,7 +248,7 @@ def test_a_limit_makes_statements_of_no_more_facts_than_it_takes(facts: Path, mo
         made.append(len(asked))
         return make_statements(asked, **options)
 
-    monkeypatch.setattr("anachron.data.own.statements.build_statements", counted)
+    monkeypatch.setattr("anachron.data.own.statements.make_statements", counted)
     for limit in range(1, whole.facts + 2):
         made.clear()
         few, sampled = load_dataset(str(facts), as_of="2024-06-30", limit=limit), whole.sample(limit)

@@ -88,7 +88,7 @@ class TableModel:
         self.asked += [(self.prefix + prompt, answer) for prompt, answer, _ in triples]
         return [Encoded((number, 0), (1,)) for number in range(first, len(self.asked))]
 
-    def plan_edits(self, encoded: Any, batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
+    def plan(self, encoded: Any, batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
         return Plan([list(range(len(encoded)))], False, 1)
 
     def score_parts(self, encoded: Any, parts: Any, **_: Any) -> Iterator[tuple[int, np.ndarray, Counters]]:

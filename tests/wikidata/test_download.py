@@ -353,11 +353,11 @@ def test_a_second_download_into_the_folder_is_kept_out(server, tmp_path):
 KILLED = """
 import sys
 from anachron.wikidata.fetching.download import fetch_all
-from anachron.wikidata.fetching.sources import Source
+from anachron.wikidata.fetching.sources import RemoteFile
 from anachron.wikidata.fetching.web import Manners, client
 url, name, size, sha1, folder = sys.argv[1:]
 with client(Manners()) as web:
-    fetch_all(web, [Source("dump", "2021-01-04", name, url, int(size), "sha1", sha1)], folder)
+    fetch_all(web, [RemoteFile("dump", "2021-01-04", name, url, int(size), "sha1", sha1)], folder)
 """
 
 
