@@ -67,7 +67,7 @@ def slow(task):
     time.sleep(1)
     return found
 build.compare_bucket = slow
-build.build_updates(open_snapshot(sys.argv[1]), open_snapshot(sys.argv[2]), Path(sys.argv[3]), build.Settings())
+build.build_updates(open_snapshot(sys.argv[1]), open_snapshot(sys.argv[2]), Path(sys.argv[3]), build.UpdateSettings())
 """
 
 

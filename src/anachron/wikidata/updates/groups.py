@@ -67,7 +67,7 @@ class GroupCounts:
 class Sieve:
     """A table of triples from which groups and single triples are taken, each with a reason that is counted.
 
-    told: hears of what is taken, with the reason and the triples.
+    taken_out: called with what is taken, with the reason and the triples.
     """
 
     def __init__(self, triples: pl.DataFrame, taken_out: Callable[[str, pl.DataFrame], None] | None = None) -> None:
