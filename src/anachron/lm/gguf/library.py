@@ -1,7 +1,11 @@
 """llama.cpp's C interface, in the shared library that the package ``xllamacpp`` brings: structures and prototypes.
 
 Their layout is that of one build of llama.cpp, so the package's version is fixed (`VERSION`, the extra ``llamacpp``).
-Source: llama.h of llama.cpp, build 11549.
+The package's own interface, a server, gives neither logits nor sequences, which a prefix tree needs.
+
+To take over another build: set the version here and in pyproject.toml; compare llama.h of both builds; run
+tests/lm/test_llamacpp_library.py, which names every field, function and constant that is another one, and
+tests/lm/test_llamacpp.py, which holds scores against those of PyTorch. Source: llama.h of llama.cpp, build 11549.
 """
 
 import ctypes
