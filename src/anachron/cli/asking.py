@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from anachron.cli.commands import SERVER
 from anachron.cli.options import PriceIn, PriceOut
 from anachron.cli.output import on_screen, print_json, say, stdout
 
@@ -30,6 +31,7 @@ CONCURRENCY = 8
 class AnswerOptions:
     """How a model is asked that gives answers and no log-probabilities (``--backend chat`` or ``generate``)."""
 
+    PANEL: ClassVar[str] = SERVER
     budget: Annotated[str | None, typer.Option(help="Spending limit: '2000 calls', '500k tokens' or '2.5 money'.")] = (
         None
     )

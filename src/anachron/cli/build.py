@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anachron.analysis.plots.words import counted
+from anachron.cli.commands import App
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AsOf,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from anachron.wikidata.selection.rules import Selection
     from anachron.wikidata.selection.select import Selected
 
-builds = typer.Typer(no_args_is_help=True, add_completion=False)
+builds = App(add_completion=False)
 
 Preset = Annotated[
     str, typer.Option(help="Thresholds of a published selection: timestress, or robustness-2025 (six relations).")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anachron.cli.asking import AskOptions, check_asked
+from anachron.cli.commands import as_published, setting
 from anachron.cli.groups import grouped
-from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelOptions
+from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, tell_facts
 from anachron.cli.outputs import FILE, FOLDER
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
@@ -34,7 +35,7 @@ class GateOptions:
         typer.Option(help="Run folder of an earlier check; fail if W has fallen since by more than chance explains."),
     ] = None
     confidence: Annotated[
-        float, typer.Option(help="Confidence needed to say that W fell below the baseline, 0.5 to below 1.")
+        float, setting(help="Confidence needed to say that W fell below the baseline, 0.5 to below 1.")
     ] = 0.95
     min_judged: Annotated[
         float,
@@ -84,16 +85,16 @@ def check(
     limit: FactLimit = None,
     language: Language = None,
     sampling: Annotated[
-        str, typer.Option(help="How dates are chosen: near, or as in the papers (timestress, robustness-2025).")
+        str, as_published(help="How dates are chosen: near, or as in the papers (timestress, robustness-2025).")
     ] = "near",
     gate: GateOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
     replicas: ReplicaOptions,
-    label: Annotated[str | None, typer.Option(help="Name of the model in tables.")] = None,
+    label: ModelLabel = None,
     loading: ModelOptions,
     asking: AskOptions,
-    page: Annotated[bool, typer.Option(help="Write the page; requires the extra report.", callback=_drawable)] = True,
+    page: Annotated[bool, setting(help="Write the page; requires the extra report.", callback=_drawable)] = True,
     json_: JsonFlag = False,
 ) -> None:
     """Check whether a model knows your facts, and since when it is out of date: a verdict for each, a gate for your CI.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.cli.commands import SELDOM, setting
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, layer_numbers, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(grouped(covariance))
+    app.command(rich_help_panel=SELDOM)(grouped(covariance))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,17 +27,15 @@ class CollectOptions:
         int, typer.Option(min=1, help="Number of tokens to average over, from the start of the corpus.")
     ] = 100_000
     window: Annotated[
-        int | None, typer.Option(help="Tokens per window. Default: the model's context length, at most 1024.")
+        int | None, setting(help="Tokens per window. Default: the model's context length, at most 1024.")
     ] = None
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens per forward pass.")] = 4096
+    batch_tokens: Annotated[int, setting(min=1, help="Maximum number of tokens per forward pass.")] = 4096
     precision: Annotated[
-        str, typer.Option(help="Precision of the sums: float64, or float32, which takes half the space.")
+        str, setting(help="Precision of the sums: float64, or float32, which takes half the space.")
     ] = "float64"
     regularise: Annotated[
         float | None,
-        typer.Option(
-            help="Add this share of the mean diagonal, if the text is too short for the matrix to be inverted."
-        ),
+        setting(help="Add this share of the mean diagonal, if the text is too short for the matrix to be inverted."),
     ] = None
 
 
@@ -62,7 +61,7 @@ def covariance(
         str, typer.Option(help="What to prepare: inverse (ROME, MEMIT, EMMET), eigen (AlphaEdit), both, or none.")
     ] = "inverse",
     column: Annotated[str, typer.Option(help="Column of a table or hub data set that holds the text.")] = "text",
-    corpus_revision: Annotated[str | None, typer.Option(help="Revision of a corpus on the hub.")] = None,
+    corpus_revision: Annotated[str | None, setting(help="Revision of a corpus on the hub.")] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Folder to store it in. Default: $ANACHRON_CACHE or the user's cache folder.")
     ] = None,

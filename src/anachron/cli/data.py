@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from anachron.cli.commands import SELDOM
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     ContextSeed,
@@ -24,7 +25,7 @@ from anachron.core.contexts import Sampling
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(contexts)
+    app.command(rich_help_panel=SELDOM)(grouped(contexts))
     app.command()(grouped(datasets))
     app.command()(grouped(audit))
 

@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from anachron.cli.commands import MODEL, setting
 from anachron.cli.options import FormatOption, ModelOptions, TemplateOption
 
 if TYPE_CHECKING:
@@ -32,27 +33,27 @@ class MethodOptions:
         typer.Option(help="Text for the covariance of ROME, MEMIT, EMMET, AlphaEdit: a file, a hub name, or mini."),
     ] = None
     no_covariance: Annotated[
-        bool, typer.Option("--no-covariance", help="Use the identity matrix instead of the covariance.")
+        bool, setting("--no-covariance", help="Use the identity matrix instead of the covariance.")
     ] = False
     corpus_tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of tokens to read from the corpus. Default: 100,000, or all of mini."),
+        setting(min=1, help="Number of tokens to read from the corpus. Default: 100,000, or all of mini."),
     ] = None
-    regularise: Annotated[float | None, typer.Option(help="Share of the mean diagonal to add to the covariance.")] = (
-        None
-    )
+    regularise: Annotated[float | None, setting(help="Share of the mean diagonal to add to the covariance.")] = None
     cache: Annotated[
         Path | None,
-        typer.Option(help="Folder of the covariances. Default: $ANACHRON_CACHE or the user's cache folder."),
+        setting(help="Folder of the covariances. Default: $ANACHRON_CACHE or the user's cache folder."),
     ] = None
     mend: Annotated[Path | None, typer.Option(help="Network written by train-mend.")] = None
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Override a preset setting: METHOD.NAME=VALUE, with VALUE as JSON."),
+        typer.Option(
+            "--set", help="Override a preset setting: METHOD.NAME=VALUE, with VALUE as JSON; or a setting below."
+        ),
     ] = None
     site: Annotated[
         list[str] | None,
-        typer.Option("--site", help="Name the modules yourself: blocks=, mlp_in= (several joined by +), mlp_out=."),
+        setting("--site", help="Name the modules yourself: blocks=, mlp_in= (several joined by +), mlp_out=."),
     ] = None
 
     def choose(self, methods: "Sequence[str]") -> "MethodChoice":
@@ -69,6 +70,7 @@ class MethodOptions:
 class StyleOptions:
     """How requests and prompts are put to the model."""
 
+    PANEL: ClassVar[str] = MODEL
     format: FormatOption = "raw"
     chat_template: TemplateOption = None
 

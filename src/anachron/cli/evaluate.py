@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.analysis.plots.words import counted
+from anachron.cli.commands import as_published, setting
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
@@ -138,10 +139,10 @@ class EvaluationOptions:
         str | None, typer.Option(help="With --after: text to measure perplexity on: a file, a hub name, or mini.")
     ] = None
     text_tokens: Annotated[
-        int | None, typer.Option(min=2, help="Number of tokens to read from --text. Default: 10,000.")
+        int | None, setting(min=2, help="Number of tokens to read from --text. Default: 10,000.")
     ] = None
     fluency_tokens: Annotated[
-        int, typer.Option(min=0, help="Number of tokens, prompt included, to measure fluency on; 0 skips fluency.")
+        int, setting(min=0, help="Number of tokens, prompt included, to measure fluency on; 0 skips fluency.")
     ] = 100
     generate: Annotated[
         bool,
@@ -157,17 +158,17 @@ class EvaluationOptions:
         ),
     ] = False
     audit_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of tokens per audited answer. Default: 50.")
+        int | None, setting(min=1, help="Maximum number of tokens per audited answer. Default: 50.")
     ] = None
     token_accuracy: Annotated[
         bool,
-        typer.Option(
+        as_published(
             "--token-accuracy",
             help="Also report the share of target tokens that are the model's first choice, as papers on zsRE do.",
         ),
     ] = False
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of tokens scored at once. Default: chosen for the device.")
+        int | None, setting(min=1, help="Maximum number of tokens scored at once. Default: chosen for the device.")
     ] = None
     dated: Annotated[
         bool,

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from anachron.analysis.plots.words import counted
+from anachron.cli.commands import App
 from anachron.cli.groups import grouped
 from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag, Language
 from anachron.cli.output import print_json, say
 from anachron.cli.outputs import FILE, FOLDER
 
-exports = typer.Typer(no_args_is_help=True, add_completion=False)
+exports = App(add_completion=False)
 
 
 def register(app: typer.Typer) -> None:

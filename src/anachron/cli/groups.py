@@ -1,16 +1,23 @@
-"""Groups of options: a dataclass whose fields are options, as one parameter of the commands that share them."""
+"""Groups of options: a dataclass whose fields are options, as one parameter of the commands that share them.
+
+A group's ``PANEL`` is where its options stand in the help, but for those that name another.
+"""
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from anachron.cli.outputs import guarded, outputs_of
 
 OVERWRITE = "overwrite"
+VALUES: dict[type, str] = {int: "N", float: "X", Path: "PATH", list[str]: "TEXT", str: "TEXT"}  # in the help
 CONTEXT = "context_"  # of typer, which knows how the command is called
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace an output file that another command, or other inputs, made.")
@@ -32,7 +39,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         if name in groups:
             parameters += _parameters(groups[name])
         else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters.append(_keyword(name, parameter.annotation, parameter.default))
 
     annotations = {parameter.name: parameter.annotation for parameter in parameters}
     outputs = outputs_of(annotations)
@@ -59,18 +66,29 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty, panel: str = "") -> inspect.Parameter:
+    annotation = _in_panel(annotation, panel)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+def _in_panel(annotation: Any, panel: str) -> Any:
+    """The annotation with the option's place in the help, if it has none of its own, and a short word for its value."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    of, *rest = get_args(annotation)
+    kinds = {of, *get_args(of)}  # of Path | None: both
+    word = next((word for kind, word in VALUES.items() if kind in kinds), None)
+    for place, info in enumerate(rest):
+        if isinstance(info, OptionInfo):
+            rest[place] = shown = copy(info)  # an option may stand in several commands
+            shown.rich_help_panel = info.rich_help_panel or panel or None
+            shown.metavar = info.metavar if bool in kinds else info.metavar or word
+    return Annotated[of, *rest]
+
+
 def _parameters(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
-        )
-        for field in fields(group)
-    ]
+    hints, panel = get_type_hints(group, include_extras=True), getattr(group, "PANEL", "")
+    return [_keyword(field.name, hints[field.name], _default(field), panel) for field in fields(group)]
 
 
 def _default(field: Field[Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.asking import AnswerOptions, horizon_asked, say_cost
+from anachron.cli.commands import setting
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions
 from anachron.cli.output import on_screen, print_json, run_folders, say, stdout, warn
@@ -84,9 +85,9 @@ class ChangeOptions:
 class ShownOptions:
     """What is drawn and written for a reader."""
 
-    figure: Annotated[bool, typer.Option(help="Draw the figure; requires the extra report.")] = True
+    figure: Annotated[bool, setting(help="Draw the figure; requires the extra report.")] = True
     page: Annotated[
-        bool, typer.Option(help="Write the page index.html into the run folder or, with several models, into --out.")
+        bool, setting(help="Write the page index.html into the run folder or, with several models, into --out.")
     ] = True
 
     def write(self, found: "list[FoundHorizon]", folder: Path) -> None:

@@ -38,6 +38,7 @@ from anachron.cli import (
     wikidata_explain,
     wikidata_fetch,
 )
+from anachron.cli.commands import HELP_ALL, App
 from anachron.cli.output import RESULTS, visible
 from anachron.core.errors import AnachronError, BackendError, ConfigError, of_machine
 from anachron.edit.methods import METHODS, method_names
@@ -46,12 +47,11 @@ from anachron.io.store_requests import of_polars
 INTERRUPTED = 130
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
 
-app = typer.Typer(
+app = App(
     help="Measure and repair what language models believe about when facts hold.",
     epilog="An error is shown as one line; add --debug anywhere for its traceback. To get started: anachron demo",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 # Commands that work on stores; what others are given is of this machine.
 ON_STORES = {
@@ -88,19 +88,17 @@ for module in COMMANDS:
 timestress.register(build.builds)
 updates.register_builds(build.builds)
 
-wikidata_app = typer.Typer(
+wikidata_app = App(
     help="Fetch Wikidata dumps, read them into snapshots, and see what happens to an entity.\n\n"
     "Example: anachron wikidata ingest latest-all.json.bz2 --date 2021-01-04 --out snapshot",
-    no_args_is_help=True,
     add_completion=False,
 )
 app.add_typer(wikidata_app, name="wikidata")
 for module in (wikidata_fetch, wikidata, wikidata_explain):
     module.register(wikidata_app)
 
-runs_app = typer.Typer(
+runs_app = App(
     help='Manage existing runs.\n\nExample: anachron runs rename runs/gpt2 "GPT-2, small"',
-    no_args_is_help=True,
     add_completion=False,
 )
 app.add_typer(runs_app, name="runs")
@@ -211,7 +209,7 @@ def _refuse_stores(argv: list[str]) -> None:
 def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
     _refuse_stores(argv)
     try:
-        asked_for_help = not {"--help", "-h"}.isdisjoint(argv)
+        asked_for_help = not {"--help", "-h", HELP_ALL}.isdisjoint(argv)
         code = int(
             command_tree(asked_for_help)(args=with_commas(argv), prog_name="anachron", standalone_mode=False) or 0
         )

@@ -3,10 +3,11 @@
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from anachron.cli.commands import MODEL, SERVER, setting
 from anachron.core.errors import ConfigError
 from anachron.io.llm_settings import LlmSettings
 from anachron.io.servers import check_variable
@@ -48,18 +49,21 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSO
 FormatOption = Annotated[
     str, typer.Option(help="raw (plain text), or chat (through the tokenizer's chat template).", callback=known_format)
 ]
-TemplateOption = Annotated[Path | None, typer.Option("--chat-template", help="Jinja file to use as the chat template.")]
+TemplateOption = Annotated[
+    Path | None,
+    typer.Option("--chat-template", help="Jinja file to use as the chat template.", rich_help_panel=MODEL),
+]
 PrefixOption = Annotated[
     str, typer.Option(help="Text before every prompt: none, hierarchy, transfer, few-shot or a text file.")
 ]
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Allow running code that comes with the model.")]
-Resamples = Annotated[int, typer.Option(min=100, help="Number of bootstrap resamples.")]
+Resamples = Annotated[int, setting(min=100, help="Number of bootstrap resamples.")]
 Boundaries = Annotated[
     str | None,
     typer.Option(help="Boundary convention, released or paper, for a data set that does not record its own."),
 ]
-Split = Annotated[str | None, typer.Option(help="Split of a hub data set.")]
-DatasetRevision = Annotated[str | None, typer.Option(help="Revision of a hub data set.")]
+Split = Annotated[str | None, setting(help="Split of a hub data set.")]
+DatasetRevision = Annotated[str | None, setting(help="Revision of a hub data set.")]
 AsOf = Annotated[
     str | None,
     typer.Option(
@@ -85,7 +89,10 @@ PrintStyle = Annotated[
         help="Style of Markdown and LaTeX tables: plain, or paper (siunitx, best values in bold, bounds in brackets)."
     ),
 ]
-ModelLabel = Annotated[str | None, typer.Option("--label", help="Name of the model in tables (one model only).")]
+ModelLabel = Annotated[
+    str | None,
+    typer.Option("--label", help="Name of the model in tables (one model only).", rich_help_panel=MODEL),
+]
 UpdateLimit = Annotated[int | None, typer.Option(min=1, help="Use only the first N updates.")]
 RayAddress = Annotated[
     str | None, typer.Option(help="Address of a Ray cluster (auto or host:port), or local to start one here.")
@@ -100,7 +107,10 @@ ApiKeyEnv = Annotated[
 ]
 LlmBaseUrl = Annotated[
     str | None,
-    typer.Option(help="Base URL of that model's server, such as http://localhost:8000/v1. Default: OpenAI's."),
+    typer.Option(
+        help="Base URL of that model's server, such as http://localhost:8000/v1. Default: OpenAI's.",
+        rich_help_panel=SERVER,
+    ),
 ]
 LlmName = Annotated[
     str | None, typer.Option("--llm", help="Model that writes the questions, under the name its server uses.")
@@ -111,19 +121,27 @@ SameAs = Annotated[
         "--same-as",
         help="Another address that served the same model: its cached answers and its run are taken for this server's; "
         "'unknown': those cached by versions that recorded no address. May be repeated.",
+        rich_help_panel=SERVER,
     ),
 ]
 AnswerFolder = Annotated[
     Path | None,
     typer.Option(
-        "--cache", help="Folder in which answers are cached. Default: one for all runs, in your cache folder."
+        "--cache",
+        help="Folder in which answers are cached. Default: one for all runs, in your cache folder.",
+        rich_help_panel=SERVER,
     ),
 ]
 PriceIn = Annotated[
     float | None,
-    typer.Option(min=0, help="Price per million input tokens, for computing the cost.", callback=finite),
+    typer.Option(
+        min=0, help="Price per million input tokens, for computing the cost.", callback=finite, rich_help_panel=SERVER
+    ),
 ]
-PriceOut = Annotated[float | None, typer.Option(min=0, help="Price per million output tokens.", callback=finite)]
+PriceOut = Annotated[
+    float | None,
+    typer.Option(min=0, help="Price per million output tokens.", callback=finite, rich_help_panel=SERVER),
+]
 Templates = Annotated[
     bool,
     typer.Option("--templates", help="Write questions from the templates of each relation instead of with a model."),
@@ -138,15 +156,16 @@ Style = Annotated[
 class ModelOptions:
     """How a model is loaded: the options of `anachron.load_model`."""
 
+    PANEL: ClassVar[str] = MODEL
     dtype: Annotated[str, typer.Option(help="auto (the checkpoint's own), float32, bfloat16 or float16.")] = "auto"
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 and so on. Default: a GPU if there is one.")] = (
         None
     )
-    device_map: Annotated[
-        str | None, typer.Option(help="Spread a large model over several devices, for example auto.")
-    ] = None
+    device_map: Annotated[str | None, setting(help="Spread a large model over several devices, for example auto.")] = (
+        None
+    )
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None
-    tokenizer: Annotated[str | None, typer.Option(help="Another tokenizer: hub name, folder or GGUF file.")] = None
+    tokenizer: Annotated[str | None, setting(help="Another tokenizer: hub name, folder or GGUF file.")] = None
     trust_remote_code: Trust = False
 
     def load(self, name: str, chat_template: str | None = None) -> Any:
@@ -198,6 +217,7 @@ class SpreadOptions:
 class LlmOptions:
     """How a language model is asked that writes questions or sentences."""
 
+    PANEL: ClassVar[str] = SERVER
     api_key_env: ApiKeyEnv = LlmSettings.api_key_env
     concurrency: Annotated[int, typer.Option(min=1, help="Number of concurrent requests.")] = LlmSettings.concurrency
     tries: Annotated[int, typer.Option(min=1, help="Attempts per request before it counts as failed.")] = (

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from anachron.cli.groups import grouped
 from anachron.cli.output import say
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(rename)
+    app.command()(grouped(rename))
 
 
 def rename(

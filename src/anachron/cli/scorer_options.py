@@ -2,10 +2,11 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from anachron.cli.commands import MODEL, SERVER, as_published, setting
 from anachron.cli.options import ApiKeyEnv, FormatOption, ModelOptions, PrefixOption, RayAddress, SameAs, TemplateOption
 from anachron.cli.output import say, warn
 
@@ -18,25 +19,26 @@ if TYPE_CHECKING:
 class TextOptions:
     """How texts are put to a model and scored."""
 
+    PANEL: ClassVar[str] = MODEL
     format: FormatOption = "raw"
     prefix: PrefixOption = "none"
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of tokens in a batch. Default: chosen for the device.")
+        int | None, setting(min=1, help="Maximum number of tokens in a batch. Default: chosen for the device.")
     ] = None
     prefix_tree: Annotated[
         bool,
-        typer.Option(
+        setting(
             help="Compute shared beginnings of texts only once, if the model supports it; otherwise use padded batches."
         ),
     ] = True
     all_occurrences: Annotated[
-        bool, typer.Option("--all-occurrences", help="As published: score every occurrence of the answer.")
+        bool, as_published("--all-occurrences", help="Score every occurrence of the answer.")
     ] = False
     answer_in_user_turn: Annotated[
-        bool, typer.Option("--answer-in-user-turn", help="As published: put the answer in the user's turn too.")
+        bool, as_published("--answer-in-user-turn", help="Put the answer in the user's turn too.")
     ] = False
     native_softmax: Annotated[
-        bool, typer.Option("--native-softmax", help="As published: compute the softmax in the model's dtype.")
+        bool, as_published("--native-softmax", help="Compute the softmax in the model's dtype.")
     ] = False
 
     def style(self) -> "Format":
@@ -63,11 +65,13 @@ class TextOptions:
 class ScorerOptions:
     """Where a model computes, by which chat template and under which edit."""
 
+    PANEL: ClassVar[str] = SERVER
     backend: Annotated[
         str,
         typer.Option(
             help="transformers, llama.cpp (GGUF), or openai for a server (--base-url); check, probe and horizon "
-            "also accept chat and generate."
+            "also accept chat and generate.",
+            rich_help_panel=MODEL,
         ),
     ] = "transformers"
     base_url: Annotated[
@@ -83,9 +87,10 @@ class ScorerOptions:
     ] = None
     same_as: SameAs = None
     chat_template: TemplateOption = None
-    edit: Annotated[Path | None, typer.Option(help="Apply an edit of this model, written by anachron edit --out.")] = (
-        None
-    )
+    edit: Annotated[
+        Path | None,
+        typer.Option(help="Apply an edit of this model, written by anachron edit --out.", rich_help_panel=MODEL),
+    ] = None
 
     def place(self, **replicated: Any) -> "Backend":
         from anachron.probe.backends import Backend
@@ -115,6 +120,7 @@ class ScorerOptions:
 class ReplicaOptions:
     """On how many replicas a model computes, and how repeatably."""
 
+    PANEL: ClassVar[str] = SERVER
     workers: Annotated[
         int | None,
         typer.Option(
@@ -124,7 +130,7 @@ class ReplicaOptions:
     ray: RayAddress = None
     gpus_per_replica: Annotated[
         int,
-        typer.Option(
+        setting(
             "--gpus-per-replica",
             min=0,
             help="Number of GPUs per replica; with several, the layers are spread over them.",
@@ -132,7 +138,7 @@ class ReplicaOptions:
     ] = 0
     deterministic: Annotated[
         bool,
-        typer.Option(
+        setting(
             "--deterministic",
             help="Use only algorithms that give bit-identical results every time on the same machine.",
         ),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anachron.cli.commands import SELDOM, setting
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     DatasetRevision,
@@ -28,36 +29,28 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(grouped(train_mend))
+    app.command(rich_help_panel=SELDOM)(grouped(train_mend))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """The settings of MEND and of its training but for the layers; see `anachron.edit.mend_settings.MendSettings`."""
 
-    steps: Annotated[int, typer.Option(help="Number of optimiser steps.")] = MendSettings.steps
-    batch: Annotated[int, typer.Option(help="Number of updates per step, each an edit of its own.")] = (
-        MendSettings.batch
-    )
-    rank: Annotated[int, typer.Option(help="Rank of the network's layers.")] = MendSettings.rank
+    steps: Annotated[int, setting(help="Number of optimiser steps.")] = MendSettings.steps
+    batch: Annotated[int, setting(help="Number of updates per step, each an edit of its own.")] = MendSettings.batch
+    rank: Annotated[int, setting(help="Rank of the network's layers.")] = MendSettings.rank
     rate: Annotated[
-        float, typer.Option(help="Learning rate; small models learn faster with a larger one, such as 1e-4.")
+        float, setting(help="Learning rate; small models learn faster with a larger one, such as 1e-4.")
     ] = MendSettings.rate
-    lr_rate: Annotated[float, typer.Option(help="Learning rate for the modules' own learned rates.")] = (
-        MendSettings.lr_rate
-    )
-    start: Annotated[float, typer.Option(help="Initial value of every module's learned rate.")] = MendSettings.start
-    edit_weight: Annotated[float, typer.Option(help="Weight of the loss on the targets.")] = MendSettings.edit_weight
-    kl_weight: Annotated[float, typer.Option(help="Weight of the KL divergence on unrelated text.")] = (
-        MendSettings.kl_weight
-    )
-    clip: Annotated[float, typer.Option(help="Maximum norm of the gradient.")] = MendSettings.clip
+    lr_rate: Annotated[float, setting(help="Learning rate for the modules' own learned rates.")] = MendSettings.lr_rate
+    start: Annotated[float, setting(help="Initial value of every module's learned rate.")] = MendSettings.start
+    edit_weight: Annotated[float, setting(help="Weight of the loss on the targets.")] = MendSettings.edit_weight
+    kl_weight: Annotated[float, setting(help="Weight of the KL divergence on unrelated text.")] = MendSettings.kl_weight
+    clip: Annotated[float, setting(help="Maximum norm of the gradient.")] = MendSettings.clip
     normalise: Annotated[
-        bool, typer.Option(help="Normalise inputs by the mean and standard deviation of the tokens seen.")
+        bool, setting(help="Normalise inputs by the mean and standard deviation of the tokens seen.")
     ] = MendSettings.normalise
-    seed: Annotated[int, typer.Option(help="Seed for the initial network and the order of updates.")] = (
-        MendSettings.seed
-    )
+    seed: Annotated[int, setting(help="Seed for the initial network and the order of updates.")] = MendSettings.seed
 
     def settings(self, layers: "Sequence[int]") -> MendSettings:
         return MendSettings(layers=tuple(layers), **asdict(self))
@@ -103,7 +96,7 @@ def train_mend(
     ] = None,
     learned: LessonOptions,
     training: TrainingOptions,
-    checkpoint_every: Annotated[int, typer.Option(help="Number of steps between checkpoints.")] = 500,
+    checkpoint_every: Annotated[int, setting(help="Number of steps between checkpoints.")] = 500,
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.analysis.plots.words import counted
+from anachron.cli.commands import SELDOM
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AnswerFolder,
@@ -46,12 +47,12 @@ ClozeFile = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(grouped(label))
+    app.command(rich_help_panel=SELDOM)(grouped(label))
 
 
 def register_builds(builds: typer.Typer) -> None:
     builds.command()(grouped(updates))
-    builds.command()(grouped(cloze))
+    builds.command(rich_help_panel=SELDOM)(grouped(cloze))
 
 
 def updates(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.cli.commands import SELDOM
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AnswerFolder,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(grouped(verbalize))
+    app.command(rich_help_panel=SELDOM)(grouped(verbalize))
 
 
 def verbalize(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from anachron.cli.commands import SELDOM
 from anachron.cli.groups import grouped
 from anachron.cli.options import DumpArgument, DumpDate, JsonFlag, SnapshotArgument, SpreadOptions
 from anachron.cli.output import on_screen, print_json, say
@@ -25,7 +26,7 @@ MostBad = Annotated[
 
 def register(app: typer.Typer) -> None:
     app.command()(grouped(ingest))
-    app.command()(grouped(rebucket))
+    app.command(rich_help_panel=SELDOM)(grouped(rebucket))
     app.command()(grouped(redirects))
 
 
