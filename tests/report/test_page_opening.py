@@ -5,15 +5,14 @@ from statistics import NormalDist
 import polars as pl
 import pytest
 
+from anachron.analysis.analyses.analysis import GROUPS
+from anachron.analysis.analyses.summary import summary_of_several
 from anachron.analysis.catalogue import every_analysis, make_tables
 from anachron.analysis.plots.charts import Looks, shows
 from anachron.analysis.study import make_study
 from anachron.report.outputs import Written, study_notes
 from anachron.report.page.columns import in_words
-from anachron.report.page.comparisons import BESIDE, summary_of_several
 from anachron.report.page.data import page_data
-from anachron.report.page.findings import FINDINGS, finding
-from anachron.report.page.groups import GROUPS
 from anachron.report.page.render import render
 from studies import RUNS, synthetic_models, synthetic_scores
 
@@ -32,10 +31,15 @@ def several():
     return made()
 
 
-def test_every_analysis_has_one_group():
-    names = [name for names in GROUPS.values() for name in names]
-    assert sorted(names) == sorted(analysis.name for analysis in every_analysis())
-    assert set(FINDINGS) | set(BESIDE) <= set(names) and not set(FINDINGS) & set(BESIDE)
+def finding(name, table, run):
+    (analysis,) = (one for one in every_analysis() if one.name == name)
+    return analysis.found(table, run)
+
+
+def test_every_analysis_stands_in_a_group_of_the_page():
+    for analysis in every_analysis():
+        assert analysis.group in GROUPS
+        assert analysis.finding is None or analysis.beside is None
 
 
 def test_it_opens_with_the_worst_far_error(several):
@@ -73,7 +77,8 @@ def test_findings_are_about_the_leading_run_and_what_says_nothing_is_folded(seve
     for entry in data["analyses"]:
         table = tables[entry["name"]]
         said = [text for text in (entry["finding"], *entry["others"]) if text]
-        of_run = "model" in table.columns and entry["name"] not in BESIDE
+        (analysis,) = (one for one in every_analysis() if one.name == entry["name"])
+        of_run = "model" in table.columns and analysis.beside is None
         each = [(one, finding(entry["name"], table, one)) for one in (order if of_run else order[:1])]
         found = [(looks.name(one), text) for one, text in each if text]
         if entry["name"] == "summary":

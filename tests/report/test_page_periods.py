@@ -6,11 +6,10 @@ from statistics import median
 import polars as pl
 import pytest
 
-from anachron.analysis.analyses.believed import BELIEVED_SCHEMA
+from anachron.analysis.analyses.believed import BELIEVED, BELIEVED_SCHEMA, median_miss
 from anachron.analysis.plots.charts import Looks
 from anachron.core.dates import Date
-from anachron.report.page.findings import finding
-from anachron.report.page.periods import SHOWN, median_miss, period_views
+from anachron.report.page.periods import SHOWN, period_views
 
 RUN, OTHER = ("m", "raw", "none"), ("m", "chat", "none")
 TRUE = [(date(1900 + 3 * n, 1 + n % 12, 5), date(1904 + 3 * n, 12, 31)) for n in range(60)]
@@ -97,11 +96,11 @@ def test_the_median_miss_is_that_of_all_ends_and_its_interval_holds_it():
 def test_the_heading_says_the_miss_of_ten_facts_or_more(days, told):
     row = dict(zip(("model", "format", "prefix"), RUN, strict=True)) | {"believed": True}
     rows = [row | {"start_error_days": -days, "end_error_days": days}] * 10
-    said = finding("believed", pl.DataFrame(rows), RUN)
+    said = BELIEVED.found(pl.DataFrame(rows), RUN)
     assert said == f"The ends of believed periods miss the true ones by {told}"
     near = sum(abs(row[f"{end}_error_days"]) < 366 for row in rows[:9] for end in ("start", "end"))
     told = f"Within a year of the truth: {near} of 18 ends of believed periods"
-    assert finding("believed", pl.DataFrame(rows[:9]), RUN) == told
+    assert BELIEVED.found(pl.DataFrame(rows[:9]), RUN) == told
     one = [row | {"start_error_days": None, "end_error_days": 366}]
-    assert finding("believed", pl.DataFrame(one), RUN) == "Within a year of the truth: 0 of 1 end of believed periods"
-    assert finding("believed", pl.DataFrame(rows).with_columns(believed=False), RUN) is None
+    assert BELIEVED.found(pl.DataFrame(one), RUN) == "Within a year of the truth: 0 of 1 end of believed periods"
+    assert BELIEVED.found(pl.DataFrame(rows).with_columns(believed=False), RUN) is None

@@ -10,12 +10,14 @@ from anachron.analysis.analyses.analysis import (
     FORMAT_WORDS,
     INTERVAL,
     OF_FORMAT,
+    WRONG,
     Analysis,
     Chart,
     InPaper,
     Need,
     mean_interval,
 )
+from anachron.analysis.findings import FEW, Rows, Run, apart, percent, same
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, with_weakest
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import DISTANCE, prefix_name
@@ -155,8 +157,27 @@ def _any_aligned(study: Study) -> str | None:
     return None if in_bins(contexts).height else "no date of a known fact lies within five periods of it"
 
 
+def _agreement_finding(rows: Rows, run: Run) -> str | None:
+    """The farthest bin behind the period against the nearest, where their intervals are apart."""
+    kept = [row for row in same(rows, run, "format", "prefix") if row["facts"] >= FEW and row["low"] is not None]
+    behind = sorted((row for row in kept if row["alpha_low"] >= 0.5), key=lambda row: row["alpha_low"])
+    if len(behind) < 2:
+        return None
+    near, far = behind[0], behind[-1]
+    side = apart((far["low"], far["high"]), (near["low"], near["high"]))
+    if not side:
+        return None
+    parts = [
+        f"{percent(row['accuracy'])} ({percent(row['low'])} to {percent(row['high'])}) at alpha "
+        f"{row['alpha_low']:g} to {row['alpha_high']:g}"
+        for row in (near, far)
+    ]
+    return f"Granularities agree {'more' if side > 0 else 'less'} on wrong dates far away: {parts[0]}, {parts[1]}"
+
+
 AGREEMENT = Analysis(
     name="agreement",
+    group=WRONG,
     title="How often two granularities agree on a wrong date, by distance",
     source="TimeStress, figure 8",
     compute=lambda study: agreement(study.once(aligned_of_most_robust), resamples=study.resamples, seed=study.seed),
@@ -166,6 +187,7 @@ AGREEMENT = Analysis(
     ),
     figure=draw,
     chart=Chart(page_views, "How often a wrong date is judged alike by year, month and day."),
+    beside=_agreement_finding,
     columns={
         **OF_FORMAT,
         "alpha_low": "lower end of the bin (excluded); alpha is that of the year context",

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from anachron.analysis.analyses.analysis import (
+    EXPLAINS,
     GRANULARITY,
     INTERVAL,
     LEVEL_WORD,
@@ -17,6 +18,7 @@ from anachron.analysis.analyses.analysis import (
     Chart,
     InPaper,
 )
+from anachron.analysis.findings import FEW, Row, Rows, apart, nats
 from anachron.analysis.metrics import POOLED, RUN_KEYS, pooled_rows
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import AT_MOST, DISTANCE, prefix_name
@@ -297,11 +299,46 @@ IN_PAPER = InPaper(
     numbers={"statements": "statements", "facts": "facts", "logp": "log p (nats)", "lift": "lift (nats)"},
 )
 
+
+def _above(one: Row, other: Row) -> int:
+    return apart((one["low"], one["high"]), (other["low"], other["high"]))
+
+
+def _listed(levels: Sequence[str]) -> str:
+    return "By " + " and by ".join([", by ".join(levels[:-1]), levels[-1]] if len(levels) > 1 else levels)
+
+
+def _alpha_finding(rows: Rows) -> str | None:
+    """The middle of the period against one to three lengths before and after it, each side by its intervals."""
+    by_bin = {(row["status"], row["bin"]): row for row in rows if row["low"] is not None and row["facts"] >= FEW}
+    middle = by_bin.get(("correct", "(-0.25, 0]"))
+    before, after = (by_bin.get(("incorrect", name)) for name in ("(-3, -1]", "(1, 3]"))
+    if middle is None or before is None or after is None:
+        return None
+    sides = [_above(middle, row) for row in (before, after)]
+    here, *there = (nats(row["logp"]) for row in (middle, before, after))
+    if sides[0] == sides[1]:
+        words = {1: "likelier", -1: "less likely", 0: "not clearly likelier"}[sides[0]]
+        return (
+            f"An answer is {words} in the middle of its period than one to three lengths before and after it: "
+            f"{here}, {', '.join(there)} nats"
+        )
+    words_found = [
+        f"{words} than one to three lengths {where} it ({here}, {of} nats)"
+        for side, where, of in zip(sides, ("before", "after"), there, strict=True)
+        if (words := {1: "likelier", -1: "less likely", 0: ""}[side])
+    ]
+    rest = f", not clearly so {'before' if sides[1] else 'after'} it" if 0 in sides else ""
+    return f"In the middle of its period an answer is {' and '.join(words_found)}{rest}"
+
+
 ALPHA = Analysis(
     name="alpha",
+    group=EXPLAINS,
     title="How likely the answer is, by how far the date lies from the period",
     source="TimeStress, figure 3; TimeStress v1, figure 3",
     compute=lambda study: alpha_profile(study.runs, resamples=study.resamples, seed=study.seed),
+    finding=_alpha_finding,
     columns=COLUMNS,
     needs=(YEARS,),
     figure=draw_coarse,
@@ -313,11 +350,33 @@ ALPHA = Analysis(
     paper=IN_PAPER,
 )
 
+
+def _alpha_fine_finding(rows: Rows) -> str | None:
+    """By which granularities the middle of the period lies above one length before and after it, by the intervals."""
+    by_bin = {(row["granularity"], row["bin"]): row for row in rows if row["low"] is not None and row["facts"] >= FEW}
+    names = ("(-0.1, 0.0]", "(-1.1, -1.0]", "(1.0, 1.1]")
+    known = [level for level in GRANULARITIES if all((level, name) in by_bin for name in names)]
+    if not known:
+        return None
+    sure = []
+    for level in known:
+        middle, *away = (by_bin[level, name] for name in names)
+        if all(_above(middle, row) == 1 for row in away):
+            sure.append(level)
+    peak = "the answer is likelier in the middle of the period than one length before and after it"
+    if not sure:
+        return f"{_listed(known)}, it is not clear that {peak}"
+    rest = [level for level in known if level not in sure]
+    return f"{_listed(sure)}, {peak}{f'; not clearly so {_listed(rest).lower()}' if rest else ''}"
+
+
 ALPHA_FINE = Analysis(
     name="alpha_fine",
+    group=EXPLAINS,
     title="How likely the answer is in fine bins of distance, by year, month and day",
     source="TimeStress, figure 15",
     compute=lambda study: alpha_profile(study.runs, fine=True, resamples=study.resamples, seed=study.seed),
+    finding=_alpha_fine_finding,
     columns=COLUMNS,
     figure=draw_fine,
     chart=Chart(fine_views, "The shaded part is the period itself, from start to end."),

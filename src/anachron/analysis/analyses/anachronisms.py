@@ -14,11 +14,13 @@ from anachron.analysis.analyses.analysis import (
     LABELS,
     RUN,
     RUN_WORDS,
+    WRONG,
     Analysis,
     InPaper,
     Need,
 )
 from anachron.analysis.analyses.far_errors import FAR
+from anachron.analysis.findings import Rows
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, is_run
 from anachron.analysis.statistics import RESAMPLES, bootstrap_mean
 from anachron.analysis.study import Study
@@ -212,6 +214,7 @@ READABLE_DATES = Need(
 
 ANACHRONISMS = Analysis(
     name="anachronisms",
+    group=WRONG,
     title="Impossible or distant dates preferred to true ones: the 200 most absurd of each run",
     source="beyond the papers",
     compute=lambda study: study.once(most_absurd_and_summary)[0],
@@ -234,12 +237,20 @@ ANACHRONISMS = Analysis(
     },
 )
 
+
+def _anachronism_summary_finding(rows: Rows) -> str | None:
+    (row,) = rows
+    return f"Prefers an impossible or far date to a true one for {row['facts_with']:,} of {row['facts']:,} facts"
+
+
 ANACHRONISM_SUMMARY = Analysis(
     name="anachronism_summary",
+    group=WRONG,
     title="How many facts are placed at absurd dates",
     source="beyond the papers",
     compute=lambda study: study.once(most_absurd_and_summary)[1],
     needs=(READABLE_DATES,),
+    finding=_anachronism_summary_finding,
     columns={
         **RUN,
         "facts": "facts with matches",

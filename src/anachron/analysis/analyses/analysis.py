@@ -6,19 +6,23 @@ The tables, the figures, the report page and docs/tables.md take all they need f
 Also needs, computations and column descriptions that several analyses share.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.analysis.metrics import POOLED
+from anachron.analysis.findings import Rows, Run
+from anachron.analysis.metrics import POOLED, RUN_KEYS
 from anachron.analysis.plots import charts
 from anachron.analysis.statistics import bootstrap_one_ratio
 from anachron.analysis.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# The parts of the page, in order
+GROUPS = RIGHT, WRONG, EXPLAINS = "Is it right?", "Where is it wrong?", "What explains it?"
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,9 @@ class Analysis:
     needs: see `missing`. empty: why the table can come out without a row although all needs are met.
     figure: from the table to a figure for print, made with `anachron.analysis.plots`; raises `DataError` where there
     is nothing to draw. chart: the same for the page. Without them the table stands for itself.
+    group: the part of the page that it stands in, of `GROUPS`.
+    finding: from the rows of one run to the line that heads it there (`anachron.analysis.findings`), or ``None`` where
+    they bear out nothing. beside: in its place, from all rows, of one run beside others; it names the runs.
     large: one row a fact or more, so written as data only, not for print.
     shown_apart: the page has a part of its own for what the table says.
     paper: its columns in the style of papers; without it all of them.
@@ -77,9 +84,12 @@ class Analysis:
     compute: Callable[[Study], pl.DataFrame]
     columns: Mapping[str, str]
     needs: tuple[Need, ...] = ()
+    group: str = EXPLAINS
     empty: str = "no score belongs in it"
     figure: "Callable[[pl.DataFrame], Figure] | None" = None
     chart: Chart | None = None
+    finding: Callable[[Rows], str | None] | None = None
+    beside: Callable[[Rows, Run], str | None] | None = None
     large: bool = False
     shown_apart: bool = False
     paper: InPaper | None = None
@@ -87,6 +97,17 @@ class Analysis:
     def missing(self, study: Study) -> str | None:
         """Why a study does not allow this table; ``None`` when it does."""
         return next((reason for need in self.needs if (reason := need.missing(study)) is not None), None)
+
+    def found(self, table: pl.DataFrame, run: Sequence[str]) -> str | None:
+        """What the table says of one run (model, format, prefix), or of it beside others, in a line; ``None`` where
+        there is no such line."""
+        if self.beside is not None:
+            return self.beside(table.rows(named=True), dict(zip(RUN_KEYS, run, strict=True)))
+        if self.finding is None:
+            return None
+        own = [pl.col(key) == name for key, name in zip(RUN_KEYS, run, strict=True) if key in table.columns]
+        kept = table.filter(*own)
+        return self.finding(kept.rows(named=True)) if kept.height else None
 
     def views(self, table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         """What the page draws of the table: views with ``label, data, layout``; none where there is nothing to draw."""

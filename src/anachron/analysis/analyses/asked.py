@@ -2,8 +2,9 @@
 
 import polars as pl
 
-from anachron.analysis.analyses.analysis import FACT, LABELS, Analysis, InPaper, Need
+from anachron.analysis.analyses.analysis import FACT, LABELS, RIGHT, Analysis, InPaper, Need
 from anachron.analysis.answers import RUNS_SCHEMA
+from anachron.analysis.findings import Rows, interval
 from anachron.analysis.study import Study
 
 SHOWN = (
@@ -38,12 +39,25 @@ def _answers(study: Study) -> str | None:
 
 ANSWERS = Need("runs that asked (`--backend chat` or `generate`)", _answers)
 
+
+def _asked_finding(rows: Rows) -> str | None:
+    if len(rows) != 1 or rows[0]["win_rate"] is None or rows[0]["win_rate_low"] is None:
+        return None
+    (row,) = rows
+    share = interval(row, "win_rate")
+    if row["win_rate_low"] <= 0.5 <= row["win_rate_high"]:
+        return f"Asked to choose between two years, it is not significantly better than chance: right in {share}"
+    return f"Asked to choose between two years, it is right in {share}; chance is 50 %"
+
+
 ASKED = Analysis(
     name="asked",
+    group=RIGHT,
     title="What models answer when they are asked",
     source="beyond the papers",
     compute=asked_runs,
     needs=(ANSWERS,),
+    finding=_asked_finding,
     columns={
         **ASKED_RUN,
         "facts": "facts to be asked about",
@@ -80,6 +94,7 @@ ASKED = Analysis(
 
 ASKED_FACTS = Analysis(
     name="asked_facts",
+    group=RIGHT,
     title="Every fact that models were asked about, and their answers",
     source="beyond the papers",
     compute=asked_facts,

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anachron.analysis.analyses.analysis import ALL_GRANULARITIES, RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
+from anachron.analysis.analyses.analysis import ALL_GRANULARITIES, RIGHT, RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
 from anachron.analysis.analyses.comparison import paired
+from anachron.analysis.findings import SIGNIFICANCE, Rows, p_words
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, run_keys
 from anachron.analysis.plots import charts, marks, style
+from anachron.analysis.statistics import mcnemar
 from anachron.analysis.study import Study
 
 OUTCOMES = {  # colour, hatching and the colour of the number on it
@@ -103,14 +105,28 @@ def _pairs(study: Study) -> str | None:
     return None if count else "no instruct model comes with its base model in raw format (give --models)"
 
 
+def _base_and_instruct_finding(rows: Rows) -> str | None:
+    row = next((row for row in rows if row["score"] == "win_rate"), None)
+    if row is None:
+        return None
+    p = mcnemar(row["win"], row["loss"])
+    if p >= SIGNIFICANCE:
+        return None
+    words = "more" if row["win"] > row["loss"] else "fewer"
+    counts = f"{row['win']:,} better, {row['loss']:,} worse (sign test, {p_words(p)})"
+    return f"Does better than its base, {row['base']}, on {words} facts than it does worse: {counts}"
+
+
 BASE_AND_INSTRUCT = Analysis(
     name="base_and_instruct",
+    group=RIGHT,
     title="Facts that instruct models win, tie or lose against their base model",
     source="TimeStress v1, figure 9",
     compute=lambda study: base_and_instruct(study.facts, study.models),
     needs=(ALL_GRANULARITIES, Need("an instruct model and its base, raw (matched by name, or `--models`)", _pairs)),
     figure=draw,
     chart=Chart(page_views, "A win is a fact on which the instruct model scores higher than its base model."),
+    finding=_base_and_instruct_finding,
     columns={
         **RUN,
         "base": "its base model, always raw",

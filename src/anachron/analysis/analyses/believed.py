@@ -12,16 +12,30 @@ pass; where neighbouring years score alike, as their texts are alike, most do (7
 contexts). What tells models apart is whether the believed period is the true one: ``overlap`` and the errors in days.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from anachron.analysis.analyses.analysis import FACT, RUN, RUN_WORDS, WORDS, YEAR_CONTEXTS, Analysis, InPaper, in_words
+from anachron.analysis.analyses.analysis import (
+    FACT,
+    RUN,
+    RUN_WORDS,
+    WORDS,
+    WRONG,
+    YEAR_CONTEXTS,
+    Analysis,
+    InPaper,
+    in_words,
+)
+from anachron.analysis.findings import FEW, Rows, interval
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS
-from anachron.analysis.statistics import RESAMPLES, bootstrap_mean, interval_cells
+from anachron.analysis.plots.words import counted
+from anachron.analysis.statistics import RESAMPLES, bootstrap_mean, bootstrap_median, interval_cells
 from anachron.analysis.study import Study
-from anachron.core.dates import Date
+from anachron.core.dates import DAYS_A_YEAR, Date
+from anachron.io.files import Json
 
 MIN_CONTEXTS = 6  # one more than a step has parameters; fewer are not fitted
 RESOLUTION = 1e-6  # nats; no residual standard deviation is taken to be smaller, for scores mean nothing below it
@@ -274,13 +288,47 @@ def believed_of(study: Study) -> pl.DataFrame:
     return study.map(lambda run: believed_periods(run, study.about))
 
 
+def median_miss(rows: Sequence[Mapping[str, Any]]) -> Json | None:
+    """By how many days believed ends miss the true ones, early or late.
+
+    rows: of the table ``believed``, of one run. Returns ``median`` with its bootstrap interval over facts (``low,
+    high``), and of ``ends`` of how many ``facts`` it is; None where no end can be compared.
+    """
+    sides = [[row["start_error_days"], row["end_error_days"]] for row in rows if row["believed"]]
+    errors = np.abs(np.array(sides, dtype=np.float64).reshape(-1, 2))
+    errors = errors[~np.isnan(errors).all(axis=1)]
+    if not errors.size:
+        return None
+    median, low, high = bootstrap_median(errors)
+    ends = int(np.isfinite(errors).sum())
+    return {"median": median, "low": low, "high": high, "ends": ends, "facts": len(errors)}
+
+
+def _believed_finding(rows: Rows) -> str | None:
+    """The median error with its interval; of a few facts only how many ends are near."""
+    miss = median_miss(rows)
+    errors = [row[f"{end}_error_days"] for row in rows if row["believed"] for end in ("start", "end")]
+    known = [abs(days) for days in errors if days is not None]
+    if miss is None or not known:
+        return None
+    if miss["facts"] < FEW:
+        near = sum(days <= DAYS_A_YEAR for days in known)
+        return f"Within a year of the truth: {near:,} of {counted(len(known), 'end')} of believed periods"
+    size, unit = (DAYS_A_YEAR, "years") if miss["high"] >= DAYS_A_YEAR else (1, "days")
+    middle, low, high = (f"{miss[name] / size:.{unit == 'years':d}f}" for name in ("median", "low", "high"))
+    of = f"{miss['ends']:,} ends of {miss['facts']:,} facts"
+    return f"The ends of believed periods miss the true ones by {middle} {unit} (median; {low} to {high}; {of})"
+
+
 BELIEVED = Analysis(
     name="believed",
+    group=WRONG,
     title="Believed periods beside the true ones",
     source="beyond the papers",
     compute=lambda study: in_words(study.once(believed_of), study),
     needs=(YEAR_CONTEXTS,),
     large=True,
+    finding=_believed_finding,
     columns={
         **RUN,
         **FACT,
@@ -299,12 +347,24 @@ BELIEVED = Analysis(
     },
 )
 
+
+def _believed_summary_finding(rows: Rows) -> str | None:
+    (row,) = rows
+    believed = round(row["believed"] * row["facts"])
+    words_found = f"Ties {believed:,} of {row['facts']:,} facts to some period"
+    if row["overlap"] is None or row["closed"] < FEW:
+        return words_found
+    return f"{words_found}; where both ends are known, it overlaps the true one by {interval(row, 'overlap')}"
+
+
 BELIEVED_SUMMARY = Analysis(
     name="believed_summary",
+    group=WRONG,
     title="How well believed periods fit the true ones",
     source="beyond the papers",
     compute=lambda study: believed_summary(study.once(believed_of), resamples=study.resamples, seed=study.seed),
     needs=(YEAR_CONTEXTS,),
+    finding=_believed_summary_finding,
     columns={
         **RUN,
         "facts": "facts with years asked about",

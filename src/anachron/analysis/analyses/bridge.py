@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from anachron.analysis.analyses.analysis import (
+    EXPLAINS,
     FACT,
     FORMAT_WORDS,
     OF_FORMAT,
@@ -24,6 +25,7 @@ from anachron.analysis.analyses.analysis import (
     Need,
     in_words,
 )
+from anachron.analysis.findings import FEW, MINUS, Rows
 from anachron.analysis.metrics import POOLED, RUN_KEYS
 from anachron.analysis.plots import charts
 from anachron.analysis.statistics import RESAMPLES, ROUNDING, bootstrap_one_ratio, bootstrap_pearson, interval_cells
@@ -219,6 +221,7 @@ MEASURE = {"asked": "`choice`: W by choice; `open`: share of open questions with
 
 BRIDGE_FACTS = Analysis(
     name="bridge_facts",
+    group=EXPLAINS,
     title="W by log-probabilities and the answers of the same model, fact by fact",
     source="beyond the papers",
     compute=lambda study: study.once(bridge_facts),
@@ -238,12 +241,27 @@ BRIDGE_FACTS = Analysis(
     },
 )
 
+
+def _bridge_finding(rows: Rows) -> str | None:
+    kept = [row for row in rows if row["asked"] == "choice" and row["correlation_low"] is not None]
+    if len(kept) != 1 or kept[0]["facts"] < FEW or kept[0]["correlation_low"] <= 0 <= kept[0]["correlation_high"]:
+        return None
+    (row,) = kept
+    r, low, high = (f"{row[f'correlation{end}']:+.2f}".replace("-", MINUS) for end in ("", "_low", "_high"))
+    words = (
+        "the higher its W by log-probabilities" if row["correlation"] > 0 else "the lower its W by log-probabilities"
+    )
+    return f"The higher a fact's W by choice, {words}: r {r} ({low} to {high}) over {row['facts']:,} facts"
+
+
 BRIDGE = Analysis(
     name="bridge",
+    group=EXPLAINS,
     title="Correlation and bias between answers and W by log-probabilities",
     source="beyond the papers",
     compute=lambda study: bridge(study.once(bridge_facts), resamples=study.resamples, seed=study.seed),
     needs=(BOTH,),
+    finding=_bridge_finding,
     columns={
         "model": "label of both runs; `pooled`: all models together",
         **OF_BRIDGE,
@@ -273,6 +291,7 @@ BRIDGE = Analysis(
 
 CONVERSION = Analysis(
     name="conversion",
+    group=EXPLAINS,
     title="Whether W by log-probabilities can be predicted from answers",
     source="beyond the papers",
     compute=lambda study: conversion(study.once(bridge_facts)),

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anachron.analysis.analyses.analysis import LEVEL, LEVEL_WORD, RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
+from anachron.analysis.analyses.analysis import LEVEL, LEVEL_WORD, RIGHT, RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
+from anachron.analysis.findings import FEW, SIGNIFICANCE, Rows, Run, about, below, difference, same, widest
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, RunKey, is_run, run_keys
 from anachron.analysis.plots import charts, marks, style
+from anachron.analysis.plots.words import prefix_name
 from anachron.analysis.statistics import RESAMPLES, mcnemar, paired_bootstrap
 from anachron.analysis.study import Study
 from anachron.core.dates import GRANULARITIES
@@ -221,11 +223,19 @@ DIFFERENCES = {
     "robustness": "R (%)", "robustness_difference": "R diff. (points)", "mcnemar_p": "p of R (McNemar)",
 }  # fmt: skip
 
+
+def _raw_and_chat_finding(rows: Rows, run: Run) -> str | None:
+    kept = same(rows, run, "model", "prefix")
+    return None if not kept else about(rows, run, difference("in chat, W is", widest(kept), "that in raw text"))
+
+
 RAW_AND_CHAT = Analysis(
     name="formats",
+    group=RIGHT,
     title="Chat format compared with raw text",
     source="TimeStress, figure 5; TimeStress v1, figure 5",
     compute=lambda study: _compare(study, format_pairs(run_keys(study.facts))),
+    beside=_raw_and_chat_finding,
     columns=COLUMNS,
     needs=(Need("raw and chat scores of one model", _both_formats),),
     empty="no fact has scores both raw and in chat",
@@ -234,11 +244,37 @@ RAW_AND_CHAT = Analysis(
     paper=InPaper(words={"model": "model", "prefix": "prefix", **LEVEL_WORD}, numbers=DIFFERENCES),
 )
 
+
+def _prefixes_finding(rows: Rows, run: Run) -> str | None:
+    """Of several prefixes how many raise and how many lower W, each by a test at a level divided by their number."""
+    kept = same(rows, run, "model", "format")
+    by_prefix: dict[str, Rows] = {}
+    for row in kept:
+        by_prefix.setdefault(row["prefix"], []).append(row)
+    of_each = [widest(of_prefix) for of_prefix in by_prefix.values()]
+    if len(of_each) == 1:
+        name = prefix_name(of_each[0]["prefix"])
+        return about(rows, run, difference(f"with {name}, W is", of_each[0], "that without"))
+    level = SIGNIFICANCE / len(of_each)
+    sure = [row for row in of_each if below(row["win_rate_difference_p"], level) and row["facts"] >= FEW]
+    if not sure:
+        return None
+    up, down = ([row["prefix"] for row in sure if row["win_rate_difference"] * sign > 0] for sign in (1, -1))
+    effects = [
+        f"{', '.join(names)} {verb}{'s' if len(names) == 1 else ''} W"
+        for names, verb in ((up, "raise"), (down, "lower"))
+        if names
+    ]
+    return about(rows, run, f"of {len(of_each)} prefixes, {' and '.join(effects)}")
+
+
 PREFIXES = Analysis(
     name="prefixes",
+    group=RIGHT,
     title="W and R with a prefix compared with none",
     source="TimeStress, figure 10; TimeStress v1, section 4.6",
     compute=lambda study: _compare(study, prefix_pairs(run_keys(study.facts))),
+    beside=_prefixes_finding,
     columns=COLUMNS,
     needs=(WITH_AND_WITHOUT_PREFIX,),
     empty="no fact has scores both with a prefix and without",
@@ -249,11 +285,22 @@ PREFIXES = Analysis(
     paper=InPaper(words={**RUN_WORDS, **LEVEL_WORD}, numbers=DIFFERENCES),
 )
 
+
+def _comparison_finding(rows: Rows) -> str | None:
+    row = widest(rows)
+    against = ", ".join(
+        [row["against_model"], *(row[f"against_{key}"] for key in RUN_KEYS[1:] if row[f"against_{key}"] != row[key])]
+    )
+    return difference("W is", row, f"that of {against}")
+
+
 COMPARISON = Analysis(
     name="comparison",
+    group=RIGHT,
     title="Every model compared with the baseline, on the same facts",
     source="beyond the papers",
     compute=lambda study: _compare(study, _pairs_with_baseline(study)),
+    finding=_comparison_finding,
     columns=COLUMNS,
     needs=(Need("two models in the same format and prefix, one of them the baseline", _against_baseline),),
     empty="no model has a fact in common with the baseline",

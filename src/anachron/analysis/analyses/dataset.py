@@ -3,7 +3,8 @@
 import numpy as np
 import polars as pl
 
-from anachron.analysis.analyses.analysis import YEAR_CONTEXTS, Analysis, Chart, InPaper
+from anachron.analysis.analyses.analysis import EXPLAINS, YEAR_CONTEXTS, Analysis, Chart, InPaper
+from anachron.analysis.findings import Rows
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import year_name
 from anachron.analysis.study import Study
@@ -113,14 +114,27 @@ def round_years(low: int, high: int, most: int = 9) -> list[int]:
     return list(range(-(-low // step) * step, high + 1, step))
 
 
+def _years_asked_finding(rows: Rows) -> str | None:
+    """What the table counts; spans are of ten years."""
+    first, last = rows[0]["first_year"], rows[-1]["first_year"] + SPAN - 1
+    held, wrong, between = (sum(row[name] for row in rows) for name in ("correct", "incorrect", "transitional"))
+    undecided = f", {between:,} on its edges" if between else ""
+    return (
+        f"Asks about years between {year_name(first)} and {year_name(last)}: {held:,} times within a fact's period, "
+        f"{wrong:,} outside it{undecided}"
+    )
+
+
 YEARS_ASKED = Analysis(
     name="years",
+    group=EXPLAINS,
     title="Years asked about",
     source="TimeStress, figure 14",
     compute=lambda study: years(study.once(contexts_of)),
     needs=(YEAR_CONTEXTS,),
     figure=draw_years,
     chart=Chart(year_views, "How the dates asked about are distributed over the years."),
+    finding=_years_asked_finding,
     columns={
         "first_year": "first year of a span of ten; -10 is 10 to 1 BCE",
         **dict.fromkeys(["correct", "incorrect", "transitional"], "number of year contexts"),
@@ -133,6 +147,7 @@ YEARS_ASKED = Analysis(
 
 DATASET = Analysis(
     name="dataset",
+    group=EXPLAINS,
     title="The data set in numbers",
     source="TimeStress, section 3.2; TimeStress v1, table 2",
     compute=lambda study: dataset_statistics(study.once(contexts_of), study.about),

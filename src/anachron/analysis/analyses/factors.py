@@ -3,15 +3,17 @@
 Sources: TimeStress, figures 13 and 18 and section 4.2; TimeStress v1, figure 8.
 """
 
-from math import log
+from math import erfc, hypot, isfinite, log, sqrt
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from anachron.analysis.analyses.analysis import ALL_GRANULARITIES, INTERVAL, Analysis, Chart, InPaper, Need
+from anachron.analysis.analyses.analysis import ALL_GRANULARITIES, EXPLAINS, INTERVAL, Analysis, Chart, InPaper, Need
+from anachron.analysis.findings import FEW, MINUS, SIGNIFICANCE, Rows, percent
 from anachron.analysis.metrics import RUN_KEYS
 from anachron.analysis.plots import charts, marks, style
+from anachron.analysis.plots.words import counted
 from anachron.analysis.statistics import RESAMPLES, bootstrap_one_ratio, pearson
 from anachron.analysis.study import Study
 from anachron.core.dates import DAYS_A_YEAR, Date
@@ -292,8 +294,28 @@ FACTOR = {
     "score": "`win_rate` or `robustness`, over all granularities",
 }
 
+
+def _correlations_finding(rows: Rows) -> str | None:
+    """Of all models in the run's format. Of several tests at once each must pass at a level divided by their number."""
+    known = [row for row in rows if row["models"] == "all" and row["p_clustered"] is not None]
+    tested = [row for row in known if isfinite(row["p_clustered"]) and row["facts"] >= FEW]
+    sure = [row for row in tested if row["p_clustered"] < SIGNIFICANCE / len(tested)]
+    if tested and not sure:
+        return f"No property of facts correlates significantly with W or R ({counted(len(tested), 'test')})"
+    if not sure:
+        return None
+    row = max(sure, key=lambda row: abs(row["r"]))
+    score = {"win_rate": "W", "robustness": "R"}[row["score"]]
+    r = f"{row['r']:+.2f}".replace("-", MINUS)
+    passed = "only this one" if len(sure) == 1 else f"this one and {len(sure) - 1} with smaller r"
+    tests = "" if len(tested) == 1 else f"; of {len(tested)} tests, {passed} passed"
+    factor = FACTORS.get(row["factor"], row["factor"])
+    return f"{score} correlates with {factor}: r {r} over {row['facts']:,} facts{tests}"
+
+
 CORRELATIONS = Analysis(
     name="correlations",
+    group=EXPLAINS,
     title="Correlations of W and R with other properties of facts (Pearson's r)",
     source="TimeStress, figures 13 and 18, section 4.2; TimeStress v1, figure 8",
     compute=_compute_correlations,
@@ -304,6 +326,7 @@ CORRELATIONS = Analysis(
         "Right of 0: the larger the property, the better the facts are known.",
         "it takes three facts that differ in W or R and in a known property",
     ),
+    finding=_correlations_finding,
     columns={
         "models": "`all` models or `top`, the most robust",
         "format": "`raw`, `chat` or `all`",
@@ -320,14 +343,50 @@ CORRELATIONS = Analysis(
     ),
 )
 
+WIDTH = 1.959964  # standard errors from the middle of a 95 % interval to its ends
+PROPERTIES = {  # how facts with the smallest and with the largest values are called
+    "popularity": ("lowest popularity", "highest popularity"),
+    "subject_popularity": ("least popular subjects", "most popular subjects"),
+    "object_popularity": ("least popular objects", "most popular objects"),
+    "log_distance": ("latest starts", "earliest starts"),
+    "log_duration": ("shortest periods", "longest periods"),
+    "other_objects": ("fewest other objects", "most other objects"),
+}
+
+
+def _factor_bins_finding(rows: Rows) -> str | None:
+    """W of the facts with the largest and the smallest values of a property: of those for which they surely differ, the
+    property for which they do most.
+
+    A normal test of the difference, its standard error from both intervals, at a level divided by the number of
+    properties. A logarithm has the order of its number, so it is none more.
+    """
+    tested = []
+    for factor, words in PROPERTIES.items():
+        kept = [row for row in rows if (row["models"], row["factor"], row["score"]) == ("all", factor, "win_rate")]
+        few, *_, many = [None, None, *sorted(kept, key=lambda row: row["bin"])][-max(len(kept), 2) :]
+        if few and many and few is not many and min(few["facts"], many["facts"]) >= FEW:
+            error = hypot(*((row["high"] - row["low"]) / (2 * WIDTH) for row in (few, many)))
+            size = abs(few["mean"] - many["mean"])
+            tested.append((size, erfc(size / error / sqrt(2)) if error else 1.0, words, few, many))
+    sure = [one for one in tested if one[1] < SIGNIFICANCE / len(tested)]
+    if not sure:
+        return None
+    _, _, words, few, many = max(sure, key=lambda one: one[0])
+    shares = [f"{percent(row['mean'])} ({percent(row['low'])} to {percent(row['high'])})" for row in (many, few)]
+    return f"W is {shares[0]} for the facts with the {words[1]}, {shares[1]} for those with the {words[0]}"
+
+
 FACTOR_BINS = Analysis(
     name="factor_bins",
+    group=EXPLAINS,
     title="W and R by popularity, distance, duration and other objects",
     source="TimeStress, figures 13 and 18; TimeStress v1, figure 8",
     compute=_compute_bins,
     needs=NEEDS,
     figure=draw_bins,
     chart=Chart(bin_views, f"Facts in up to ten groups of similar value. {charts.INTERVALS}"),
+    finding=_factor_bins_finding,
     columns={
         "models": "`all` models or `top`, the most robust",
         "format": "`raw` or `chat`; all runs of the format together",

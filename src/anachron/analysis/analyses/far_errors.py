@@ -6,7 +6,8 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from anachron.analysis.analyses.analysis import POOLED_RUN, RUN_WORDS, YEARS, Analysis, Chart, InPaper
+from anachron.analysis.analyses.analysis import POOLED_RUN, RUN_WORDS, WRONG, YEARS, Analysis, Chart, InPaper
+from anachron.analysis.findings import FEW, Rows, percent
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, as_pooled, is_run, pooled_rows
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import AT_LEAST, DISTANCE
@@ -186,8 +187,18 @@ def _compute(study: Study) -> pl.DataFrame:
     return far_errors(lost, study.facts, study.most_robust, resamples=study.resamples, seed=study.seed)
 
 
+def _far_errors_finding(rows: Rows) -> str | None:
+    kept = [row for row in rows if row["average"] == "facts" and row["share"] is not None and row["facts"] >= FEW]
+    if not kept:
+        return None
+    row = min(kept, key=lambda row: (row["threshold"], row["alpha"]))
+    ends = "" if row["low"] is None else f" ({percent(row['low'])} to {percent(row['high'])})"
+    return f"{percent(row['share'])}{ends} of the errors on facts that seem known are far from the period"
+
+
 FAR_ERRORS = Analysis(
     name="far_errors",
+    group=WRONG,
     title="Share of lost matches that are far from the period, for facts that seem known",
     source="TimeStress, figures 4 and 7",
     compute=_compute,
@@ -199,6 +210,7 @@ FAR_ERRORS = Analysis(
         "Alpha is 1 at one length of the period from its middle.",
         "no fact that seems known has an error far from its period",
     ),
+    finding=_far_errors_finding,
     columns={
         **POOLED_RUN,
         "threshold": "only facts whose W by year is at least this and less than 1",

@@ -4,10 +4,12 @@ from typing import Any
 
 import polars as pl
 
-from anachron.analysis.analyses.analysis import INTERVAL, RUN, RUN_WORDS, Analysis, Chart, InPaper
+from anachron.analysis.analyses.analysis import INTERVAL, RUN, RUN_WORDS, WRONG, Analysis, Chart, InPaper
 from anachron.analysis.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs
+from anachron.analysis.findings import FEW, Rows, Run, about, same
 from anachron.analysis.metrics import RUN_KEYS, is_run, run_keys
 from anachron.analysis.plots import charts, marks, style
+from anachron.analysis.plots.words import prefix_name
 from anachron.analysis.statistics import RESAMPLES, bootstrap_one_ratio
 from anachron.core.dates import GRANULARITIES
 
@@ -78,8 +80,25 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     return [charts.row_a_run(shown, looks, value="ratio", low="low", high="high", title=title, rangemode="tozero")]
 
 
+def _granularity_variance_finding(rows: Rows, run: Run) -> str | None:
+    """Of several prefixes only what the intervals of all of them say."""
+    kept = [row for row in same(rows, run, "model", "format") if row["ratio"] is not None and row["low"] is not None]
+    kept = [row for row in kept if row["facts"] >= FEW]
+    sides = {"more alike" if row["high"] < 1 else "less alike" if row["low"] > 1 else None for row in kept}
+    if len(sides) != 1 or None in sides:
+        return None
+    (side,) = sides
+    if len(kept) > 1:
+        return about(rows, run, f"with each of {len(kept)} prefixes, R by year, month and day is {side}")
+    (row,) = kept
+    share = f"{row['ratio']:.2f} times that without ({row['low']:.2f} to {row['high']:.2f})"
+    name = prefix_name(row["prefix"])
+    return about(rows, run, f"with {name}, R by year, month and day is {side}: its variance is {share}")
+
+
 GRANULARITY_VARIANCE = Analysis(
     name="granularity_variance",
+    group=WRONG,
     title="Variance of R between granularities, ratio with to without a prefix",
     source="TimeStress v1, figure 6",
     compute=lambda study: granularity_variance(study.facts, resamples=study.resamples, seed=study.seed),
@@ -87,6 +106,7 @@ GRANULARITY_VARIANCE = Analysis(
     empty="no fact has matches at year, month and day both with a prefix and without",
     figure=draw,
     chart=Chart(page_views, "Below 1, the prefix makes granularities more alike."),
+    beside=_granularity_variance_finding,
     columns={
         **RUN,
         "facts": "facts with all three granularities in both runs",

@@ -8,7 +8,18 @@ from typing import Any
 
 import polars as pl
 
-from anachron.analysis.analyses.analysis import INTERVAL, LEVEL, LEVEL_WORD, RUN, RUN_WORDS, Analysis, InPaper, Need
+from anachron.analysis.analyses.analysis import (
+    EXPLAINS,
+    INTERVAL,
+    LEVEL,
+    LEVEL_WORD,
+    RUN,
+    RUN_WORDS,
+    Analysis,
+    InPaper,
+    Need,
+)
+from anachron.analysis.findings import FEW, Rows, widest
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, metrics_of_checked
 from anachron.analysis.statistics import RESAMPLES, bootstrap_mean
 from anachron.analysis.study import Study
@@ -101,8 +112,18 @@ def _readable(study: Study) -> str | None:
     return None if broken is None else f"the time {broken!r} is not a date (write YYYY, YYYY-MM or YYYY-MM-DD)"
 
 
+def _lifespans_finding(rows: Rows) -> str | None:
+    row = widest(rows)
+    if row["facts"] < FEW or row["low"] <= 0 <= row["high"]:
+        return None
+    low, high = sorted(abs(100 * row[name]) for name in ("low", "high"))
+    change = f"{abs(100 * row['difference']):.1f} points {'lower' if row['low'] > 0 else 'higher'}"
+    return f"Without dates outside the lifetimes of subject and object, W is {change} ({low:.1f} to {high:.1f})"
+
+
 LIFESPANS = Analysis(
     name="lifespans",
+    group=EXPLAINS,
     title="W with and without the dates on which the subject or the object did not exist",
     source="beyond the papers",
     compute=_of_study,
@@ -111,6 +132,7 @@ LIFESPANS = Analysis(
         Need("dates that can be read", _readable),
     ),
     empty="no fact has an incorrect date outside the lifespans and one inside",
+    finding=_lifespans_finding,
     columns={
         **RUN,
         **LEVEL,

@@ -4,7 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from anachron.analysis.analyses.analysis import LEVEL, LEVEL_WORD, RUN, RUN_WORDS, Analysis, Chart, InPaper
+from anachron.analysis.analyses.analysis import LEVEL, LEVEL_WORD, RIGHT, RUN, RUN_WORDS, Analysis, Chart, InPaper
+from anachron.analysis.findings import Rows, percent, widest
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS
 from anachron.analysis.plots import charts, marks, style
 from anachron.core.dates import GRANULARITIES
@@ -100,8 +101,20 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     return views
 
 
+def _margins_finding(rows: Rows) -> str | None:
+    level = widest(rows)["granularity"]
+    kept = sorted((row["margin"], row["robustness"]) for row in rows if row["granularity"] == level)
+    plain, later = next((r for m, r in kept if m == 0), None), next(((m, r) for m, r in kept if m > 0), None)
+    if not plain or later is None:
+        return None
+    if percent(plain) == percent(later[1]):
+        return f"R is {percent(plain)}, even if each match must be won by more than {later[0]:g} nats"
+    return f"R is {percent(plain)}, and {percent(later[1])} if each match must be won by more than {later[0]:g} nats"
+
+
 MARGINS = Analysis(
     name="margins",
+    group=RIGHT,
     title="Share of facts whose every match is won by more than a margin",
     source="beyond the papers",
     compute=lambda study: robust_with_margin(study.map(margins)),
@@ -111,6 +124,7 @@ MARGINS = Analysis(
         "At 0 this is R; further right, every match must be won by a larger margin.",
         "no fact wins all its matches",
     ),
+    finding=_margins_finding,
     columns={
         **RUN,
         **LEVEL,

@@ -11,11 +11,13 @@ from anachron.analysis.analyses.analysis import (
     ALL_GRANULARITIES,
     FORMAT_WORDS,
     OF_FORMAT,
+    RIGHT,
     Analysis,
     Chart,
     InPaper,
     Need,
 )
+from anachron.analysis.findings import Rows, Run, same
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, RunKey, run_keys
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import prefix_name
@@ -134,8 +136,20 @@ def _two_models(study: Study) -> str | None:
 
 TWO_MODELS = Need("two models in the same format and prefix", _two_models)
 
+
+def _overlap_finding(rows: Rows, run: Run) -> str | None:
+    """Of one pair of models; of many none is picked out."""
+    kept = [row for row in same(rows, run, "format", "prefix") if row["robust_any"]]
+    if len(kept) != 1:
+        return None
+    (row,) = kept
+    of = f"{row['robust_both']:,} of the {row['robust_any']:,} facts that either knows robustly"
+    return f"{row['model']} and {row['other']} both know {of}"
+
+
 OVERLAP = Analysis(
     name="overlap",
+    group=RIGHT,
     title="Facts that pairs of models know robustly",
     source="TimeStress, section 4.2",
     compute=lambda study: overlap(study.facts, run_keys(study.global_facts)),
@@ -147,6 +161,7 @@ OVERLAP = Analysis(
         "Jaccard index of the robust facts: 1 if two models know the same facts.",
         "none of the models knows a fact robustly",
     ),
+    beside=_overlap_finding,
     columns={
         **OF_FORMAT,
         "model": "one model of the pair",
@@ -161,12 +176,23 @@ OVERLAP = Analysis(
     ),
 )
 
+
+def _shared_knowledge_finding(rows: Rows, run: Run) -> str | None:
+    row = next((row for row in same(rows, run, "format", "prefix") if row["group"] == "all"), None)
+    if row is None or not row["robust_in_any"]:
+        return None
+    of = f"{row['robust_in_all']:,} of the {row['robust_in_any']:,} facts that any of them knows robustly"
+    return f"All {row['models']} models know {of}"
+
+
 SHARED_KNOWLEDGE = Analysis(
     name="shared_knowledge",
+    group=RIGHT,
     title="Facts that all models know robustly",
     source="TimeStress, section 4.2",
     compute=lambda study: shared_knowledge(study.facts, run_keys(study.global_facts), study.most_robust.rows()),
     needs=(ALL_GRANULARITIES, TWO_MODELS),
+    beside=_shared_knowledge_finding,
     columns={
         **OF_FORMAT,
         "group": "`all` models, or `top`, the most robust",

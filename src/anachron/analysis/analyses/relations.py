@@ -7,12 +7,14 @@ import polars as pl
 from anachron.analysis.analyses.analysis import (
     ALL_GRANULARITIES,
     INTERVAL,
+    WRONG,
     Analysis,
     Chart,
     InPaper,
     Need,
     mean_interval,
 )
+from anachron.analysis.findings import FEW, Rows, percent
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.statistics import RESAMPLES
 from anachron.analysis.study import Study
@@ -104,8 +106,21 @@ def _compute(study: Study) -> pl.DataFrame:
     return relations(study.about, plain, resamples=study.resamples, seed=study.seed)
 
 
+def _relations_finding(rows: Rows) -> str | None:
+    """Which relation comes first here, with its own interval; that it is surely above the others is not said."""
+    kept = [row for row in rows if row["facts"] >= FEW and row["robustness"] > 0]
+    if not kept:
+        return None
+    row = max(kept, key=lambda row: row["robustness"])
+    share = f"{percent(row['robustness'])} ({percent(row['low'])} to {percent(row['high'])})"
+    return (
+        f"Of {len(kept)} relations with R above 0, {row['relation']} comes first here: {share}, {row['facts']:,} facts"
+    )
+
+
 RELATIONS = Analysis(
     name="relations",
+    group=WRONG,
     title="W and R of each relation, the highest R first",
     source="TimeStress, figure 16",
     compute=_compute,
@@ -115,6 +130,7 @@ RELATIONS = Analysis(
     ),
     figure=draw,
     chart=Chart(page_views, "The ten relations with the highest R. Relations with few facts have wide intervals."),
+    finding=_relations_finding,
     columns={
         "format": "`raw` or `chat`; all models together",
         "rank": "rank by R, then W",

@@ -12,6 +12,7 @@ from anachron.analysis.analyses.analysis import (
     FORMAT_WORDS,
     MEANS,
     OF_FORMAT,
+    RIGHT,
     RUN,
     RUN_WORDS,
     Analysis,
@@ -19,6 +20,7 @@ from anachron.analysis.analyses.analysis import (
     InPaper,
     Need,
 )
+from anachron.analysis.findings import FEW, Rows, Run, apart, ends, interval, same
 from anachron.analysis.metrics import RUN_KEYS
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import prefix_name
@@ -158,8 +160,29 @@ def _families(study: Study) -> str | None:
 
 KNOWN_SIZES = Need("the number of parameters of a model (recorded by runs, or `--models`)", _known_sizes)
 
+
+def _sizes_finding(rows: Rows, run: Run) -> str | None:
+    """The largest against the smallest model of the run's family, where their intervals are apart."""
+    own = next(iter(same(rows, run, *RUN_KEYS)), None)
+    if own is None:
+        return None
+    kept = [row for row in same(rows, run, "format", "prefix") if row["parameters"] is not None]
+    kept = [row for row in kept if (row["family"], row["instruct"]) == (own["family"], own["instruct"])]
+    small, large = (pick(kept, key=lambda row: row["parameters"], default=None) for pick in (min, max))
+    if small is None or large is None or small["parameters"] == large["parameters"]:
+        return None
+    side = apart(ends(large, "win_rate"), ends(small, "win_rate"))
+    if not side or min(large["facts"], small["facts"]) < FEW:
+        return None
+    return (
+        f"The largest of the family has the {'higher' if side > 0 else 'lower'} W: {large['model']} "
+        f"{interval(large, 'win_rate')}, the smallest, {small['model']}, {interval(small, 'win_rate')}"
+    )
+
+
 SIZES = Analysis(
     name="sizes",
+    group=RIGHT,
     title="W and R against the number of parameters",
     source="TimeStress, figure 11; TimeStress v1, figure 7",
     compute=lambda study: study.once(sizes_of),
@@ -171,6 +194,7 @@ SIZES = Analysis(
         f"Each line is a family; dashed: instruct models. {charts.INTERVALS}",
         "all models of known size have the same number of parameters",
     ),
+    beside=_sizes_finding,
     columns={
         "family": "from the model's configuration, or `--models`",
         **RUN,
@@ -187,6 +211,7 @@ SIZES = Analysis(
 
 SIZE_TO_PERFECTION = Analysis(
     name="size_to_perfection",
+    group=RIGHT,
     title="Size at which each family would reach R = 1",
     source="TimeStress v1, figure 7",
     compute=lambda study: size_to_perfection(study.once(sizes_of)),

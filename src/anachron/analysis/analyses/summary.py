@@ -1,9 +1,12 @@
 """W and R: of every fact, and their means of each model by granularity (TimeStress, figures 2 and 12)."""
 
+from collections.abc import Callable, Sequence
+
 import polars as pl
 
-from anachron.analysis.analyses.analysis import FACT, LEVEL, MEANS, RUN, WORDS, Analysis, Chart, in_words
-from anachron.analysis.metrics import GLOBAL
+from anachron.analysis.analyses.analysis import FACT, LEVEL, MEANS, RIGHT, RUN, WORDS, WRONG, Analysis, Chart, in_words
+from anachron.analysis.findings import Row, Rows, percent, widest
+from anachron.analysis.metrics import GLOBAL, RUN_KEYS
 from anachron.analysis.plots import charts, marks, style
 
 MANY, TOP = 8, 5  # with more models than MANY, the TOP most robust have a block of their own
@@ -68,6 +71,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 FACTS = Analysis(
     name="facts",
+    group=WRONG,
     title="Win rate W and robustness R of every fact",
     source="TimeStress, section 3.1",
     compute=lambda study: in_words(study.facts, study),
@@ -88,13 +92,44 @@ FACTS = Analysis(
     },
 )
 
+
+def summary_of_several(rows: Rows, name: Callable[[Sequence[str]], str]) -> str | None:
+    """W of two runs, or the lowest and the highest of more, at the widest granularity that all of them have.
+
+    name: of a run. The shares as they are; that one is surely above another is not said.
+    """
+    of_run = [
+        {row["granularity"]: row for row in rows if key_of(row) == key} for key in dict.fromkeys(map(key_of, rows))
+    ]
+    shared = next((level for level in (GLOBAL, *charts.LEVELS) if all(level in own for own in of_run)), None)
+    if shared is None:
+        return None
+    chosen = sorted((own[shared] for own in of_run), key=lambda row: row["win_rate"], reverse=True)
+    first, last = ((name(key_of(row)), percent(row["win_rate"])) for row in (chosen[0], chosen[-1]))
+    if len(chosen) == 2:
+        return f"{first[0]} wins {first[1]} of matches, {last[0]} {last[1]}"
+    return f"{len(chosen)} runs win between {last[1]} ({last[0]}) and {first[1]} ({first[0]}) of matches"
+
+
+def key_of(row: Row) -> tuple[str, ...]:
+    return tuple(row[name] for name in RUN_KEYS)
+
+
+def _summary_finding(rows: Rows) -> str | None:
+    row = widest(rows)
+    robust, facts = round(row["robustness"] * row["facts"]), row["facts"]
+    return f"Wins {percent(row['win_rate'])} of matches, and every match of {robust:,} of {facts:,} facts"
+
+
 SUMMARY = Analysis(
     name="summary",
+    group=RIGHT,
     title="Mean W and R of each model, by granularity",
     source="TimeStress, figures 2 and 12; TimeStress v1, figures 2 and 4",
     compute=lambda study: study.summary,
     figure=draw,
     chart=Chart(page_views, f"A random scorer has W 50 % and R near 0. {charts.INTERVALS}"),
+    finding=_summary_finding,
     columns={
         **RUN,
         **LEVEL,

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anachron.analysis.analyses.analysis import FACT, LABELS, RUN, YEAR_CONTEXTS, YEARS, Analysis, Need
+from anachron.analysis.analyses.analysis import FACT, LABELS, RUN, WRONG, YEAR_CONTEXTS, YEARS, Analysis, Need
 from anachron.analysis.analyses.far_errors import FAR, THRESHOLDS, all_lost_matches
 from anachron.analysis.metrics import FACT_KEYS
 from anachron.analysis.plots import marks, style
@@ -135,6 +135,7 @@ def _any_far_error(study: Study) -> str | None:
 
 TIMELINES = Analysis(
     name="timelines",
+    group=WRONG,
     title="Facts that seem known but have errors far from their period, year by year",
     source="TimeStress, figure 17",
     compute=lambda study: study.once(timelines_of),

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from anachron.analysis.analyses.analysis import POOLED_RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
+from anachron.analysis.analyses.analysis import POOLED_RUN, RUN_WORDS, WRONG, Analysis, Chart, InPaper, Need
+from anachron.analysis.findings import Rows
 from anachron.analysis.metrics import FACT_KEYS, POOLED, RUN_KEYS, as_pooled
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import prefix_name
@@ -194,8 +195,20 @@ def _two_granularities(study: Study) -> str | None:
 
 TWO_GRANULARITIES = Need("facts with matches at two granularities", _two_granularities)
 
+
+def _transfer_finding(rows: Rows) -> str | None:
+    row = next((row for row in rows if (row["a"], row["b"]) == ("day", "year")), None)
+    if row is None or not row["known_b"]:
+        return None
+    lost = row["known_b"] - row["known_both"]
+    if not lost:
+        return f"Knows the day wherever it knows the year: {row['known_b']:,} of {row['known_b']:,}"
+    return f"Knows the year, not the day: {lost:,} of {row['known_b']:,}"
+
+
 TRANSFER = Analysis(
     name="transfer",
+    group=WRONG,
     title="Share of facts known at one granularity that are also known at another",
     source="TimeStress, figures 6, 9 and 10",
     compute=lambda study: study.once(transfer_of_most_robust),
@@ -206,6 +219,7 @@ TRANSFER = Analysis(
         "Of the facts known (R = 1) at a row's granularity, the share also known at a column's.",
         empty="no fact is known at any granularity",
     ),
+    finding=_transfer_finding,
     columns={
         **POOLED_RUN,
         "a": "granularity to which knowledge transfers",
@@ -224,6 +238,7 @@ TRANSFER = Analysis(
 
 TRANSFER_MEAN = Analysis(
     name="transfer_mean",
+    group=WRONG,
     title="Mean transfer between two granularities, with each prefix",
     source="TimeStress, figures 6 and 10",
     compute=lambda study: mean_transfer(study.once(transfer_of_most_robust)),

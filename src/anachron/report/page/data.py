@@ -7,6 +7,9 @@ from typing import Any
 import polars as pl
 
 from anachron.analysis import catalogue
+from anachron.analysis.analyses.analysis import GROUPS, Analysis
+from anachron.analysis.analyses.summary import summary_of_several
+from anachron.analysis.findings import after_colon
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, is_run
 from anachron.analysis.plots.charts import LEVELS, Looks, numbers
 from anachron.analysis.study import Study
@@ -17,10 +20,6 @@ from anachron.io.tables import harmless
 from anachron.report.outputs import Written
 from anachron.report.page.answers import AnswersOnPage, answer_metrics, answers_of_fact, facts_on_page
 from anachron.report.page.columns import in_words
-from anachron.report.page.comparisons import summary_of_several
-from anachron.report.page.finding_words import after_colon
-from anachron.report.page.findings import finding, names_its_runs
-from anachron.report.page.groups import GROUPS, OTHERS
 from anachron.report.page.pack import deflate
 from anachron.report.page.periods import RULE, period_views
 from anachron.report.page.places import position
@@ -227,7 +226,6 @@ def analyses(written: Written, looks: Looks, leading: Sequence[str], ids: Sequen
     What is neither drawn nor found has no group; if it would be drawn, ``empty`` says why it is not, and the page
     leaves it out.
     """
-    groups = {name: group for group, names in GROUPS.items() for name in names}
     entries = []
     for analysis in catalogue.every_analysis():
         if analysis.name in written.tables:
@@ -238,12 +236,12 @@ def analyses(written: Written, looks: Looks, leading: Sequence[str], ids: Sequen
             entry |= {"meanings": [analysis.columns[name].replace("`", "") for name in table.columns]}
             entry |= {"numeric": [dtype.is_numeric() for dtype in table.dtypes]}
             entry |= {"note": "" if analysis.chart is None else analysis.chart.note}
-            found, views = findings(analysis.name, table, leading, looks), analysis.views(table, looks)
+            found, views = findings(analysis, table, leading, looks), analysis.views(table, looks)
             periods = period_views(table, looks, leading, ids) if analysis.name == "believed" else []
             if periods:
                 entry |= {"periods": periods, "note": RULE}
             entry |= {"finding": found[0] if found else None, "others": found[1:]}
-            entry |= {"group": groups.get(analysis.name, OTHERS) if found or views or periods else None}
+            entry |= {"group": analysis.group if found or views or periods else None}
             blank = analysis.chart is not None and entry["group"] is None
             entry |= {"empty": analysis.chart.empty if blank and analysis.chart is not None else None}
             entry |= {"views": views, "csv": deflate(harmless(table).write_csv().encode())}
@@ -251,14 +249,14 @@ def analyses(written: Written, looks: Looks, leading: Sequence[str], ids: Sequen
     return entries
 
 
-def findings(name: str, table: pl.DataFrame, leading: Sequence[str], looks: Looks) -> list[str]:
+def findings(analysis: Analysis, table: pl.DataFrame, leading: Sequence[str], looks: Looks) -> list[str]:
     """What a table says of the runs, the leading one first; each is named where there are several."""
-    if len(looks.runs) == 1 or "model" not in table.columns or names_its_runs(name):
-        found = finding(name, table, leading)
+    if len(looks.runs) == 1 or "model" not in table.columns or analysis.beside is not None:
+        found = analysis.found(table, leading)
         return [found] if found else []
     runs = [tuple(leading), *(run for run in looks.runs if tuple(run) != tuple(leading))]
-    lines = [f"{looks.name(run)}: {after_colon(text)}" for run in runs if (text := finding(name, table, run))]
-    together = summary_of_several(table.rows(named=True), looks.name) if name == "summary" else None
+    lines = [f"{looks.name(run)}: {after_colon(text)}" for run in runs if (text := analysis.found(table, run))]
+    together = summary_of_several(table.rows(named=True), looks.name) if analysis.name == "summary" else None
     return [together, *lines] if together else lines
 
 

@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from anachron.analysis.plots.charts import Looks, by_run
-from anachron.analysis.statistics import bootstrap_median
 from anachron.core.dates import Date
 from anachron.io.files import Json
 from anachron.report.page.places import position
@@ -66,19 +64,3 @@ def _row(row: Mapping[str, Any], places: Mapping[str, int]) -> Json:
         ],
         "errors": [row["start_error_days"], row["end_error_days"]],
     }
-
-
-def median_miss(rows: Sequence[Mapping[str, Any]]) -> Json | None:
-    """By how many days believed ends miss the true ones, early or late.
-
-    rows: of the table ``believed``, of one run. Returns ``median`` with its bootstrap interval over facts (``low,
-    high``), and of ``ends`` of how many ``facts`` it is; None where no end can be compared.
-    """
-    sides = [[row["start_error_days"], row["end_error_days"]] for row in rows if row["believed"]]
-    errors = np.abs(np.array(sides, dtype=np.float64).reshape(-1, 2))
-    errors = errors[~np.isnan(errors).all(axis=1)]
-    if not errors.size:
-        return None
-    median, low, high = bootstrap_median(errors)
-    ends = int(np.isfinite(errors).sum())
-    return {"median": median, "low": low, "high": high, "ends": ends, "facts": len(errors)}

@@ -1,8 +1,14 @@
-"""How findings put numbers: shares, intervals, differences, and which of two intervals lies above the other."""
+"""How findings put numbers: shares, intervals, differences, and which of two intervals lies above the other.
 
+A finding is the line that the page heads an analysis with. It says of counts and shares what stands in the table. It
+says that one thing is above another only where an interval or a test bears that out; where several are tested at once,
+each must pass at a level divided by their number. Else there is none, and the analysis keeps its neutral title.
+"""
+
+from math import isfinite
 from typing import Any
 
-from anachron.analysis.metrics import GLOBAL
+from anachron.analysis.metrics import GLOBAL, POOLED
 from anachron.analysis.plots.charts import LEVELS
 
 Row = dict[str, Any]
@@ -10,7 +16,7 @@ Rows = list[Row]
 Run = dict[str, str]  # model, format and prefix
 
 FEW = 10  # facts below which nothing is said of a group of them
-LEVEL = 0.05  # of a test
+SIGNIFICANCE = 0.05  # of a test
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -62,3 +68,23 @@ def percent(share: float) -> str:
 
 def points(difference: float) -> str:
     return f"{100 * difference:+.1f}".replace("-", MINUS)
+
+
+def same(rows: Rows, run: Run, *keys: str) -> Rows:
+    return [row for row in rows if row.get("model") != POOLED and all(row[key] == run[key] for key in keys)]
+
+
+def about(rows: Rows, run: Run, text: str | None) -> str | None:
+    """A line that begins with the name of the model where the table is about several."""
+    if text is None:
+        return None
+    several = len({row["model"] for row in rows}) > 1
+    return f"{run['model']}: {text}" if several else text[0].upper() + text[1:]
+
+
+def below(p: float | None, level: float) -> bool:
+    return p is not None and isfinite(p) and p < level
+
+
+def p_words(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
