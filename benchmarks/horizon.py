@@ -24,9 +24,9 @@ import polars as pl
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from anachron.probe.horizon.curve import GONE
 from anachron.probe.horizon.fit import ChangePreferences, fit_horizon
 from anachron.probe.horizon.leak import leak_after
+from anachron.probe.horizon.likelihood import GONE
 
 FIRST, LAST = 2010 * 12, 2026 * 12
 SHAPES = ("step", "ramp", "saturation", "logistic", "two speeds")

@@ -8,7 +8,7 @@ import polars as pl
 from mini_page import table
 
 from anachron.analysis.statistics import wilson
-from anachron.data.bundled.mini_changes import KINDS_OF_MACHINES, mini_changes
+from anachron.data.bundled.mini import KINDS_OF_MACHINES, mini_changes
 
 READINGS = Path(__file__).parent / "changes" / "readings.csv"
 READ = {1: 300, 2: 150, 3: 300}  # rows of each sample that was read

@@ -15,7 +15,7 @@ from changes import merge, sources
 from changes.offices import office_kind
 from changes.rows import Row
 
-from anachron.data.bundled.mini_changes import FILE, KINDS_OF_MACHINES
+from anachron.data.bundled.mini import FILE, KINDS_OF_MACHINES
 from anachron.probe.horizon.read import mini_changes_of_facts
 
 HERE = Path(__file__).parent / "changes"

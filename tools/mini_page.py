@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from anachron.core.facts import Fact
-from anachron.data.bundled.mini import mini_facts
-from anachron.data.bundled.mini_entities import MiniEntity, mini_entities
+from anachron.data.bundled.mini import MiniEntity, mini_entities, mini_facts
 from anachron.data.bundled.mini_updates import mini_replacements
 
 HEAD = """# The bundled data set

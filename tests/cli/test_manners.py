@@ -11,8 +11,7 @@ from anachron.analysis.plots.words import counted
 from anachron.cli.main import command_tree, run_command, with_commas
 from anachron.data import loaders
 from anachron.data.bundled import listings
-from anachron.data.bundled.mini import mini_facts, mini_statements
-from anachron.data.bundled.mini_changes import mini_changes
+from anachron.data.bundled.mini import mini_changes, mini_facts, mini_statements
 from anachron.data.bundled.mini_updates import mini_updates
 
 

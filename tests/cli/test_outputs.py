@@ -144,7 +144,7 @@ def test_a_name_that_no_disk_takes_is_one_line(words, parameter, tmp_path: Path,
 def test_every_bundled_name_is_known_as_one():
     """A folder that is called like one, in which a command is run, is not taken for its input."""
     from anachron.data import loaders
-    from anachron.data.bundled.mini_changes import MINI_CHANGES
+    from anachron.data.bundled.mini import MINI_CHANGES
     from anachron.data.updates.cases import MINI_UPDATES
     from anachron.lm.tokenizers import DEMO, DEMO_UNTRAINED
 

@@ -280,7 +280,7 @@ def test_who_stood_in_takes_both_changes_along(tool) -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the sources are not here")
 @pytest.mark.full
 def test_the_bundled_file_is_what_the_tool_makes(tool) -> None:
-    from anachron.data.bundled.mini_changes import mini_changes
+    from anachron.data.bundled.mini import mini_changes
 
     rows, _ = tool.bundled(SHARED)
     assert tool.table(rows).equals(mini_changes())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from anachron.data.bundled.mini_changes import mini_changes
+from anachron.data.bundled.mini import mini_changes
 from anachron.probe.horizon.changes import CONTROLS, INVENTED, changes_of_table
 from anachron.probe.horizon.questions import bundled_wordings, change_wordings
 from anachron.probe.horizon.read import read_changes

@@ -5,8 +5,7 @@ import re
 from collections import Counter
 from importlib.resources import files
 
-from anachron.data.bundled.mini import mini_facts
-from anachron.data.bundled.mini_entities import mini_entities
+from anachron.data.bundled.mini import mini_entities, mini_facts
 
 COLUMNS = ["label", "id", "kind", "continent", "gender", "birth", "death"]
 CONTINENTS = {"Africa", "Asia", "Europe", "International", "North America", "Oceania", "South America"}

@@ -28,7 +28,7 @@ from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES, method_label
 from anachron.report.edits.dated import DATED, DATED_WAYS
 from anachron.report.edits.evaluation import write_dated
 from anachron.report.edits.tables import edits_latex, edits_markdown, edits_table, printed
-from anachron.report.figures.bleedover_by_date import bleedover_by_date as by_date
+from anachron.report.figures.bleedover import bleedover_by_date as by_date
 from anachron.report.figures.present_and_past import present_and_past
 
 METHODS = ("FT", "ROME", "ROME dated")

@@ -25,9 +25,17 @@ from anachron.core.dates import Date
 from anachron.core.errors import ConfigError, DataError
 from anachron.report.outputs import Written, study_notes, write_tables
 from anachron.report.page.data import headline_sentence, page_data, title_of
-from anachron.report.page.pack import LARGEST, pack
-from anachron.report.page.places import position
-from anachron.report.page.render import content_policy, json_for_html, manifest_parts, page_script, percent, render
+from anachron.report.page.periods import position
+from anachron.report.page.render import (
+    LARGEST,
+    content_policy,
+    json_for_html,
+    manifest_parts,
+    pack,
+    page_script,
+    percent,
+    render,
+)
 from studies import RUNS, synthetic_scores, synthetic_study
 
 EVIL = '</script><img src=x onerror="window.hacked=1"> & "quoted" \'single\' أهلا 東京'

@@ -11,7 +11,7 @@ from anachron.core.dates import Date
 from anachron.report.outputs import Written, study_notes
 from anachron.report.page.columns import in_words
 from anachron.report.page.data import page_data
-from anachron.report.page.places import position
+from anachron.report.page.periods import position
 from anachron.report.page.render import render
 from anachron.text.dates import date_in_words
 from studies import RUNS, synthetic_scores

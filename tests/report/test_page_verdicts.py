@@ -11,7 +11,7 @@ from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.io.tables import read_table
 from anachron.probe.check.verdicts import VERDICT_SCHEMA
-from anachron.report.page.prompts import openings
+from anachron.report.page.periods import openings
 from anachron.report.page.verdicts import read_verdicts, verdict_columns
 from anachron.text.dates import WORDINGS, date_in_words
 

@@ -16,8 +16,7 @@ from anachron.analysis.analyses.analysis import Analysis, InPaper
 from anachron.analysis.catalogue import every_analysis, make_tables
 from anachron.core.errors import ConfigError
 from anachron.evaluate.paired_tests import TESTS
-from anachron.report.edits.atoke import ATOKE
-from anachron.report.edits.dated import DATED, DATED_WAYS
+from anachron.report.edits.dated import ATOKE, DATED, DATED_WAYS
 from anachron.report.edits.lifelong import LIFELONG
 from anachron.report.edits.tables import EDITS
 from anachron.report.paper import PREAMBLE, Numbers, PaperTable, best_rows, paper_latex, paper_markdown, same_count

@@ -5,7 +5,7 @@ import pytest
 
 from anachron.analysis.analyses.timelines import worst_errors
 from anachron.analysis.plots.words import year_name
-from anachron.probe.check.timeline import BARS, columns_of, short_timeline, timeline
+from anachron.probe.check.verdicts import BARS, columns_of, short_timeline, timeline
 
 RUN = {"model": "m", "format": "raw", "prefix": "none"}
 LABELS = {

@@ -34,8 +34,7 @@ from anachron.lm.loading import load_model
 from anachron.lm.sites import find_sites
 from anachron.probe.ask.chat import ChatAnswerer
 from anachron.probe.ask.probing import AskSettings, check_by_answers
-from anachron.probe.ask.run import read_answers
-from anachron.probe.ask.runs import read_source
+from anachron.probe.ask.run import read_answers, read_source
 from anachron.probe.check.check import check
 from anachron.probe.check.questions import read_facts
 from anachron.probe.horizon.find import find_horizon, find_horizon_by_answers, read_horizon, read_horizon_changes

@@ -412,7 +412,7 @@ def test_the_size_of_slices_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     folder = write_snapshot(tmp_path / "s", made[0], rows, *made[2:4], popularity=made[4], buckets=2)
     settings = Selection(more_than=5)
     whole = select(folder, settings)
-    monkeypatch.setattr("anachron.wikidata.selection.rows.SLICE", size)
+    monkeypatch.setattr("anachron.wikidata.selection.tally.SLICE", size)
     sliced = select(folder, settings)
     assert sliced.facts.equals(whole.facts) and sliced.steps == whole.steps
 

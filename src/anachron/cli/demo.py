@@ -31,7 +31,7 @@ def demo(
     import polars as pl
 
     from anachron.lm.tokenizers import DEMO
-    from anachron.probe.check.timeline import timeline
+    from anachron.probe.check.verdicts import timeline
     from anachron.report.demo import run_demo
     from anachron.report.edits.tables import edits_tables
     from anachron.report.terminal.tables import summary_table

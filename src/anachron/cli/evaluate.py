@@ -288,9 +288,9 @@ def evaluate(
 
 def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int]", out: Path) -> None:
     from anachron.data.updates.cases import BEYOND_LIMIT
+    from anachron.report.edits.dated import portability_table
     from anachron.report.edits.evaluated import REPORT
     from anachron.report.edits.paired_tests import paired_tests_table
-    from anachron.report.edits.portability import portability_table
     from anachron.report.edits.tables import edits_tables
 
     console = stdout()

@@ -138,6 +138,6 @@ def redirects(
 
     Example: anachron wikidata redirects dumps/*-redirect.sql.gz dumps/*-page.sql.gz --out redirects.csv
     """
-    from anachron.wikidata.updates.redirect_tables import write_merged
+    from anachron.wikidata.updates.redirects import write_merged
 
     say(f"{write_merged(redirect, page, out):,} merged items written to {out}")

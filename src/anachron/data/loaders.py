@@ -9,8 +9,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.core.errors import ConfigError, DataError, first_line, how_to_install
 from anachron.core.periods import Boundaries
-from anachron.data.bundled.mini import mini_statements
-from anachron.data.bundled.mini_changes import MINI_CHANGES, mini_changes
+from anachron.data.bundled.mini import MINI_CHANGES, mini_changes, mini_statements
 from anachron.data.bundled.mini_updates import mini_updates
 from anachron.data.columns import from_published, to_published
 from anachron.data.dataset import Dataset

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from anachron.core.characters import whole_texts
 from anachron.core.errors import DataError
 from anachron.io.reasoning import split_reasoning
+from anachron.io.untrusted import whole_texts
 
 
 def object_in(text: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anachron.core.errors import ConfigError
-from anachron.io.files import file_fingerprint, parse_json, read_text, versions
+from anachron.io.files import Json, file_fingerprint, parse_json, read_text, versions
+from anachron.io.run_folder import RUN_FILE, RunFolder
 from anachron.io.servers import (
     check_address,
     check_variable,
@@ -21,6 +22,7 @@ from anachron.io.servers import (
     same_servers,
     variable_shown,
 )
+from anachron.lm.scorer import Scorer
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
@@ -105,7 +107,7 @@ def open_scorer(
     chat_template: a file with a Jinja template in the tokenizer's place. edit: a file written by `anachron.save_edit`,
     made for this model. loading: the other options of `anachron.load_model`. warn: told of a server that is open to
     anybody. notice: told how a server scores. unopened: open it only when something must be computed, where its files
-    can tell what it is (`anachron.probe.unopened`).
+    can tell what it is (`anachron.probe.backends`).
 
     Raises `ConfigError` for options that do not go together, and what loading or the server raises.
     """
@@ -115,8 +117,6 @@ def open_scorer(
     backend = backend or Backend()
     source = model_source(name, backend, chat_template, edit, loading) if unopened else None
     if source is not None:
-        from anachron.probe.unopened import Unopened
-
         how = {"chat_template": chat_template, "edit": edit, "warn": warn, "notice": notice, **loading}
         with Unopened(name, source, lambda: open_scorer(name, backend, **how)) as lm:
             yield cast("Scorer", lm)
@@ -251,3 +251,53 @@ def _refuse(options: Mapping[str, Any], beside: str) -> None:
 def read_template(path: Path | str | None) -> str | None:
     """A file with a chat template. Raises `ConfigError` where it cannot be read."""
     return None if path is None else read_text(path, "chat template")
+
+
+class Unopened:
+    """A `Scorer` that opens itself when it is first asked for anything but its name. Use it as a context manager.
+
+    source: all that decides what is opened, as JSON.
+    """
+
+    def __init__(self, name: str, source: Json, opener: Callable[[], AbstractContextManager[Scorer]]) -> None:
+        self.name, self.source, self._opener = name, source, opener
+        self._stack = ExitStack()
+        self._scorer: Scorer | None = None
+
+    def __enter__(self) -> "Unopened":
+        return self
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        self._scorer = None
+        return self._stack.__exit__(*raised)
+
+    def open(self) -> Scorer:
+        """The scorer itself. Its resources last as long as this one's block, so open it outside of shorter blocks."""
+        if self._scorer is None:
+            self._scorer = self._stack.enter_context(self._opener())
+        return self._scorer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.open(), name)
+
+
+def recorded_identity(lm: Scorer | Unopened, folder: Path) -> Json | None:
+    """The identity of a model by the record of a run that was finished with the same one, and ``edit_prefix``.
+
+    None where the model is open, or the folder holds no such run.
+    """
+    if not isinstance(lm, Unopened) or not (folder / RUN_FILE).is_file():
+        return None
+    run = RunFolder.read(folder)
+    opened = run.record.get("opened")
+    if not run.is_done or not isinstance(opened, dict) or opened["source"] != lm.source:
+        return None
+    return {name: run.record["settings"][name] for name in opened["identity"]}
+
+
+def keep_source(lm: Scorer | Unopened, run: RunFolder, identity: Json) -> None:
+    """Record what a model was opened from, whose identity, with ``edit_prefix``, is part of the run's."""
+    if isinstance(lm, Unopened):
+        run.record["opened"] = {"source": lm.source, "identity": list(identity)}
+        if run.is_done:
+            run.save()

@@ -27,7 +27,7 @@ class HorizonPart:
 
 
 def horizon_page(parts: Sequence[HorizonPart], apart: Sequence[Json] = ()) -> str:
-    """The page of some models. apart: every two of them, `anachron.probe.horizon.compare.HorizonComparison` as JSON."""
+    """The page of some models. apart: every two of them, `anachron.probe.horizon.summary.HorizonComparison` as JSON."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 

@@ -16,8 +16,7 @@ from anachron.io.llm_settings import LlmSettings
 from anachron.io.run_folder import RunFolder
 from anachron.io.tables import write_table
 from anachron.probe.ask import judged
-from anachron.probe.ask.run import ANSWERS_FILE, is_answer_run, read_answers
-from anachron.probe.ask.runs import read_source
+from anachron.probe.ask.run import ANSWERS_FILE, is_answer_run, read_answers, read_source
 from anachron.report.edits.evaluated import with_printed_names
 
 AUDIT = "audit.parquet"  # of a run

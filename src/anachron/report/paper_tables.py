@@ -9,11 +9,11 @@ from anachron.analysis.analyses.analysis import Analysis, InPaper
 from anachron.analysis.metrics import POOLED, RUN_KEYS
 from anachron.core.errors import ConfigError
 from anachron.evaluate.results import UNEDITED, method_label
+from anachron.report.edits.dated import COLUMNS as PORTABILITY_COLUMNS
+from anachron.report.edits.dated import NAME as PORTABILITY
+from anachron.report.edits.dated import TITLE as PORTABILITY_TITLE
+from anachron.report.edits.dated import WORDS as PORTABILITY_WORDS
 from anachron.report.edits.paired_tests import SAME
-from anachron.report.edits.portability import COLUMNS as PORTABILITY_COLUMNS
-from anachron.report.edits.portability import NAME as PORTABILITY
-from anachron.report.edits.portability import TITLE as PORTABILITY_TITLE
-from anachron.report.edits.portability import WORDS as PORTABILITY_WORDS
 from anachron.report.edits.tables import WORDS, Columns, Layout, leading, same_in_all
 from anachron.report.outputs import remove_printed, write_printed
 from anachron.report.paper import Numbers, PaperTable, paper_latex, paper_markdown, same_count

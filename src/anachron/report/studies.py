@@ -14,8 +14,14 @@ from anachron.analysis.study import Sharing, Study, make_study
 from anachron.core.errors import ConfigError
 from anachron.io.files import Json, write_bytes, write_manifest
 from anachron.io.run_folder import RunFolder
-from anachron.probe.ask.run import read_answers
-from anachron.probe.ask.runs import AnswerSource, answer_fingerprints, answers_of_sources, read_source, split_runs
+from anachron.probe.ask.run import (
+    AnswerSource,
+    answer_fingerprints,
+    answers_of_sources,
+    read_answers,
+    read_source,
+    split_runs,
+)
 from anachron.probe.check.verdicts import VERDICTS_FILE
 from anachron.probe.runs import ScoreSource, find_sources, fingerprints, read_sources
 from anachron.report.edits.page import is_evaluation, write_edits_report

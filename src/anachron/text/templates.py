@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import Language, language_of
-from anachron.text.offices import role_questions
-from anachron.text.questions import draw_question, fill_question, question_fault, same_label
+from anachron.text.questions import draw_question, fill_question, question_fault, role_questions, same_label
 
 TEMPLATES = "templates"
 NO_TEMPLATES = "relation without templates"  # a reason to fail

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.core.several_periods import joined
-from anachron.data.own.overlaps import certain_spans, count_overlapping, overlapping
+from anachron.data.own.notices import certain_spans, count_overlapping, overlapping
 from anachron.data.own.rows import given_facts
 
 COLUMNS = ("subject", "relation", "object", "start", "end")

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from anachron.core.errors import ConfigError
-from anachron.probe.check.gate import Gate, Loss, Outcome, loss_against, outcomes
-from anachron.probe.check.junit import junit
+from anachron.probe.check.gate import Gate, Loss, Outcome, junit, loss_against, outcomes
 from anachron.probe.check.present import ALONE, CURRENT, PRESENT_SCHEMA, STALE
 
 

@@ -11,10 +11,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from scipy.stats import binom
 
-from anachron.probe.horizon.curve import GONE, Curves, curves_at
 from anachron.probe.horizon.fit import ChangePreferences, fit_horizon, quantiles
 from anachron.probe.horizon.kinds import _pooled, kind_horizons
-from anachron.probe.horizon.likelihood import FLOOR, PLATEAU, SLOPE, counted, fit_curves
+from anachron.probe.horizon.likelihood import FLOOR, GONE, PLATEAU, SLOPE, Curves, counted, curves_at, fit_curves
 
 FIRST, LAST = 2010 * 12, 2026 * 12
 

@@ -12,7 +12,6 @@ from anachron.io.run_folder import open_run, reopen_run
 from anachron.probe.ask.matching import EMPTY, REFUSED, UNANSWERED, UNREADABLE
 from anachron.probe.horizon.asking import OLD, TWICE, UNASKED
 from anachron.probe.horizon.changes import Change
-from anachron.probe.horizon.compare import compare
 from anachron.probe.horizon.find import ASKED, _written, read_horizon
 from anachron.probe.horizon.leak import leak_after
 from anachron.probe.horizon.measure import (
@@ -24,7 +23,7 @@ from anachron.probe.horizon.measure import (
     usable,
 )
 from anachron.probe.horizon.questions import ChangeToAsk
-from anachron.probe.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table
+from anachron.probe.horizon.summary import compare, curve_table, horizon_json, horizon_of, kinds_table
 from anachron.report.terminal.horizon import comparison_lines, horizon_lines, leak_lines
 
 CHANGE = Change("X", "mayor", "Old", "New", Date(2020, 5), before=("First",))

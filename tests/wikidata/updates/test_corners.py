@@ -10,7 +10,7 @@ import pytest
 from anachron.core.errors import DataError
 from anachron.text.cloze import Cloze
 from anachron.wikidata.reading.snapshot import open_snapshot
-from anachron.wikidata.selection.rows import alive_rows
+from anachron.wikidata.selection.tally import alive_rows
 from anachron.wikidata.updates.build import UpdateSettings, build_updates, open_comparison
 from anachron.wikidata.updates.diff import align
 from anachron.wikidata.updates.groups import Sieve, without_duplicates

@@ -7,8 +7,7 @@ import pytest
 
 from anachron.cli.entry import run
 from anachron.core.errors import DataError
-from anachron.wikidata.updates.redirect_tables import write_merged
-from anachron.wikidata.updates.redirects import read_redirects
+from anachron.wikidata.updates.redirects import read_redirects, write_merged
 from wikidata.flaky import Cut, Flaky
 
 REDIRECT = r"""-- MySQL dump

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anachron.core.errors import DataError
 from anachron.wikidata.updates import sql_dump
-from anachron.wikidata.updates.redirect_tables import write_merged
+from anachron.wikidata.updates.redirects import write_merged
 from anachron.wikidata.updates.sql_dump import read_rows
 
 WANTED = {"page_namespace": b"0", "page_id": int, "page_title": bytes, "page_is_redirect": b"1"}

@@ -18,7 +18,6 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
-from anachron.data.bundled.mini_entities import mini_entities
 from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.text.kinds import subject_kind
 from anachron.text.questions import draw_question, fill_question, relation_templates
@@ -97,3 +96,47 @@ def _life(label: str) -> tuple[str | None, str | None]:
 
 def _key(fact: Fact) -> tuple[str, str | None, str]:
     return fact.subject, fact.relation_id, fact.object
+
+
+@dataclass(frozen=True, slots=True)
+class MiniEntity:
+    """One row of the file; what is not known is None."""
+
+    label: str
+    id: str | None
+    kind: str
+    continent: str | None
+    gender: str | None
+    birth: str | None
+    death: str | None
+
+
+@cache
+def mini_entities() -> dict[str, MiniEntity]:
+    """Label -> what is known of it, in the order of the file."""
+    text = files("anachron.data").joinpath("mini/entities.csv").read_text("utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return {
+        row["label"]: MiniEntity(
+            row["label"],
+            row["id"] or None,
+            row["kind"],
+            row["continent"] or None,
+            row["gender"] or None,
+            row["birth"] or None,
+            row["death"] or None,
+        )
+        for row in rows
+    }
+
+
+MINI_CHANGES = "mini-changes"
+FILE = "mini/changes.parquet"
+KINDS_OF_MACHINES = ("software", "device")
+
+
+@cache
+def mini_changes() -> pl.DataFrame:
+    """The table, by date, its controls behind; the same on every machine."""
+    with files("anachron.data").joinpath(FILE).open("rb") as file:
+        return pl.read_parquet(file).sort("control", "date", "subject", "new")

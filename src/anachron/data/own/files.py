@@ -16,13 +16,13 @@ from typing import Any
 
 import polars as pl
 
-from anachron.core.characters import whole_texts, without_halves
 from anachron.core.errors import DataError, first_line
 from anachron.data.own.columns import LABELS, NEEDED, canonical
 from anachron.data.own.rows import GivenFacts, given_facts
 from anachron.io.files import HEAD, Json, read_bytes, refuse_special_files
 from anachron.io.stores import Place, place
 from anachron.io.tables import parse_table, scan_parquet
+from anachron.io.untrusted import whole_texts, without_halves
 
 DELIMITERS = (",", ";", "\t", "|")
 DELIMITED = (".csv", ".tsv")

@@ -44,7 +44,7 @@ def with_relation_words(items: Iterable[GivenFact], language: Language) -> list[
 
 def question_of(item: GivenFact, seed: int = 0, language: Language | None = None) -> QuestionOrReason:
     """The fact's own question, or one of the bundled templates of its relation, found by its id or its label; or, in
-    English, by the name of a role that it is (`anachron.text.offices`).
+    English, by the name of a role that it is (`anachron.text.questions`).
 
     language: of the templates and labels, by default English.
     """

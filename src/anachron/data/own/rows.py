@@ -16,13 +16,17 @@ from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.core.sameness import name_key, same_name
 from anachron.core.several_periods import joined
-from anachron.data.own.columns import NEEDED, NUMBERS, TEXTS, named_columns
+from anachron.data.own.columns import NEEDED, NUMBERS, TEXTS, id_in_address, is_entity_id, named_columns, names_in_cell
 from anachron.data.own.dates import is_no_end, read_end, read_start
-from anachron.data.own.ids import id_in_address, is_entity_id
-from anachron.data.own.lists import names_in_cell
-from anachron.data.own.notices import SHOWN, Notices
-from anachron.data.own.overlaps import certain_spans, count_overlapping, overlapping
-from anachron.data.own.spellings import Row, in_one_spelling
+from anachron.data.own.notices import (
+    SHOWN,
+    Notices,
+    Row,
+    certain_spans,
+    count_overlapping,
+    in_one_spelling,
+    overlapping,
+)
 
 NO_DATE = frozenset({"", "none", "nan", "nat", "null"})
 STILL = NO_DATE | {"present", "now", "today", "ongoing", "infinity"}

@@ -17,12 +17,17 @@ from anachron.data.dataset import Dataset
 from anachron.io.files import Json, write_bytes
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import reopen_run
-from anachron.probe.check.gate import NOTHING_IN_COMMON, Gate, Outcome, loss_against, outcomes
-from anachron.probe.check.junit import junit
+from anachron.probe.check.gate import NOTHING_IN_COMMON, Gate, Outcome, junit, loss_against, outcomes
 from anachron.probe.check.present import PresentQuestion, holding, present_answers, present_pairs
 from anachron.probe.check.questions import CheckedFacts, read_facts
-from anachron.probe.check.timeline import short_timeline
-from anachron.probe.check.verdicts import VERDICTS, VERDICTS_FILE, fact_verdicts, mean_win_rates, verdict_in_words
+from anachron.probe.check.verdicts import (
+    VERDICTS,
+    VERDICTS_FILE,
+    fact_verdicts,
+    mean_win_rates,
+    short_timeline,
+    verdict_in_words,
+)
 from anachron.probe.runs import read_runs, recorded_as_of
 
 if TYPE_CHECKING:

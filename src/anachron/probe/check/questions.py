@@ -19,8 +19,7 @@ from anachron.data.own.statements import as_of_date, dataset_of_facts
 from anachron.probe.check.present import PresentObject, PresentQuestion
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import Language, language_of
-from anachron.text.offices import role_questions
-from anachron.text.questions import fill_question
+from anachron.text.questions import fill_question, role_questions
 
 Group = tuple[str, str]
 

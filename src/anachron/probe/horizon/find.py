@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from anachron.core.errors import ConfigError, DataError
-from anachron.data.bundled.mini_changes import MINI_CHANGES
+from anachron.data.bundled.mini import MINI_CHANGES
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RunFolder, open_run, reopen_run
@@ -20,13 +20,20 @@ from anachron.probe.ask.run import ANSWERS, ANSWERS_FILE
 from anachron.probe.ask.tables import answers_table
 from anachron.probe.horizon.asking import answered, change_questions, wordings_around
 from anachron.probe.horizon.changes import Change, changes_of_table, sample
-from anachron.probe.horizon.compare import HorizonComparison, compare
 from anachron.probe.horizon.fit import Horizon
 from anachron.probe.horizon.leak import Leak, check_claim, leak_after
 from anachron.probe.horizon.measure import preferences, read_preferences, scores_by_pair, statements
 from anachron.probe.horizon.questions import ChangeToAsk, changes_to_ask
 from anachron.probe.horizon.read import read_changes
-from anachron.probe.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
+from anachron.probe.horizon.summary import (
+    HorizonComparison,
+    compare,
+    curve_table,
+    horizon_json,
+    horizon_of,
+    kinds_table,
+    leak_json,
+)
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer

@@ -12,8 +12,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from anachron.core.sameness import name_key
-from anachron.probe.horizon.curve import Curves, around, curves_at
-from anachron.probe.horizon.likelihood import Counts, Fits, chances, counted, fit_curves
+from anachron.probe.horizon.likelihood import Counts, Curves, Fits, around, chances, counted, curves_at, fit_curves
 
 TOLD = 0.95  # least chance that knowledge ends among the changes, for a date to be told
 DRAWS = 1000

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from anachron.probe.horizon.curve import Curves
 from anachron.probe.horizon.fit import ChangePreferences, Horizon, quantiles
-from anachron.probe.horizon.likelihood import counted, fit_curves
+from anachron.probe.horizon.likelihood import Curves, counted, fit_curves
 
 SPREADS = (1.0, 3.0, 6.0, 12.0, 24.0, 48.0)  # months
 NEAR = 1.0  # standard deviation of a kind's coefficients around those of all, on the logit scale

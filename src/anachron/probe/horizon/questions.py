@@ -12,8 +12,7 @@ from anachron.probe.horizon.changes import Change
 from anachron.text.cloze import OBJECT_SLOT, bundled_cloze, fill_cloze
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import language_of
-from anachron.text.offices import role_questions
-from anachron.text.questions import SUBJECT_SLOT, fill_question
+from anachron.text.questions import SUBJECT_SLOT, fill_question, role_questions
 
 OTHERS = 3  # plausible values that the old one must beat
 BEFORE = 3  # of the values that the subject had earlier, so many of the latest are scored

@@ -8,8 +8,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.core.sameness import same_name
-from anachron.data.bundled.mini import mini_facts
-from anachron.data.bundled.mini_changes import MINI_CHANGES, mini_changes
+from anachron.data.bundled.mini import MINI_CHANGES, mini_changes, mini_facts
 from anachron.data.bundled.mini_updates import known_facts, mini_replacements
 from anachron.data.own.files import column_names, is_fact_file, read_given_facts, refuse_unreadable
 from anachron.data.updates.case_records import EditCase

@@ -2,14 +2,24 @@
 mean over the ways of asking about a date, and `DATED_WAYS`, each of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
+from rich.markup import escape
+from rich.table import Table
 
 from anachron.core.dates import GRANULARITIES
+from anachron.evaluate.measures.atoke_metrics import ATOKE_METRICS, SCORES, SUCCESS
 from anachron.evaluate.measures.dated import WAYS
 from anachron.evaluate.measures.dated_metrics import DATED_SHARES
-from anachron.report.edits.tables import Layout
+from anachron.evaluate.measures.portability import portability_summary, portability_tests
+from anachron.evaluate.results import check_portability, check_updates, method_label
+from anachron.evaluate.summaries import of_atoke
+from anachron.io.tables import markdown_table, write_table
+from anachron.report.edits.tables import Layout, write_edits
+from anachron.report.outputs import latex_table, write_data, write_printed
 
 
 def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
@@ -67,3 +77,101 @@ DATED_WAYS = replace(
     shares=DATED_SHARES,
     more={heading: column for heading, column in DATED.more.items() if heading not in KEPT_BY_WAY},
 )
+
+
+HEADINGS = {name: name.upper().replace("_", "-") for name in SCORES} | {"extent": "Extent"}
+
+
+def _notes(summary: pl.DataFrame) -> list[str]:
+    return [
+        "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
+        "every token of the right object is the model's first choice; C: the new one, H: the old one; ES: after its "
+        "period, RS: without a date, H after Previously; -P: on the other prompts",
+        "Extent: the period of each object, after the statement with the object; not one of AToKe's scores",
+        "-S: the right answer is likelier than the other one",
+    ]
+
+
+ATOKE = Layout(
+    name="atoke",
+    title="AToKe's scores",
+    source="anachron.evaluate.measures.atoke_metrics; Yin and others, AAAI 2024",
+    columns={f"{heading} ↑": (name, 100, 1) for name, heading in HEADINGS.items()},
+    notes=_notes,
+    more={f"{heading}-S ↑": (f"{name}{SUCCESS}", 100, 1) for name, heading in HEADINGS.items()},
+    shares=ATOKE_METRICS,
+)
+
+
+def write_atoke(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataFrame:
+    """Write ``atoke_metrics.parquet``, a row a method and update, and the table ``atoke.*``; returns the summary."""
+    metrics, summary = of_atoke(tables)
+    write_table(out / "atoke_metrics.parquet", metrics)
+    write_edits(summary, out, ATOKE)
+    return summary
+
+
+NAME = "portability"
+TITLE = "Portability: what follows from the updates"
+NOTES = (
+    "means × 100 over updates, each the mean of its tests, [bounds of the 95 % interval] (Wilson)",
+    "Right: what the model generates, by the rule of the format (RippleEdits: contains every answer; MQuAKE: begins "
+    "with one); Begins: begins with one; p: of the likeliest name of an answer; p > old: where the old answer is known",
+    "If edited: Right, only over updates whose own object the model generates",
+    "not counted: tests with a condition that the unedited model does not know",
+)
+WORDS = ("mode", "method", "kind")
+COLUMNS = {
+    "Right ↑": "right",
+    "If edited ↑": "right_if_edited",
+    "Begins ↑": "begins",
+    "p > old ↑": "success",
+    "p ↑": "p",
+}
+
+
+def write_portability(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataFrame:
+    """Write ``portability_tests.parquet``, a row a test, and the summary that is returned, as numbers and to print."""
+    tests = portability_tests(check_portability(tables["portability"], check_updates(tables["updates"])))
+    summary = portability_summary(tests)
+    cells = printed_portability(summary)
+    tex = latex_table(
+        NAME, "; ".join([TITLE, *NOTES]), cells.columns, cells.rows(), [name not in WORDS for name in cells.columns]
+    )
+    for letter, command in {">": "$>$", "±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$"}.items():
+        tex = tex.replace(letter, command)
+    notes = "".join(f"- {note}\n" for note in NOTES)
+    write_data(out, f"{NAME}_tests", tests)
+    write_data(out, NAME, summary)
+    write_printed(out, NAME, f"## {TITLE}\n\n{markdown_table(cells.columns, cells.rows())}\n{notes}", tex)
+    return summary
+
+
+def printed_portability(summary: pl.DataFrame, *, brief: bool = False) -> pl.DataFrame:
+    """The cells as text; columns that nothing is known of are left out. brief: the interval of the first mean alone."""
+    rows = summary.with_columns(method_label())
+    cells = {name: rows[name].to_list() for name in WORDS if name != "mode" or rows[name].n_unique() > 1}
+    cells |= {name.replace("_", " "): [f"{n:,}" for n in rows[name]] for name in ("updates", "tests", "not_counted")}
+    for heading, name in COLUMNS.items():
+        if rows[name].count():
+            ends = rows.select(name, f"{name}_low", f"{name}_high").iter_rows()
+            with_bounds = name == "right" or not brief
+            cells[heading] = [_cell(*(row if with_bounds else (row[0], None, None))) for row in ends]
+    return pl.DataFrame(cells)
+
+
+def _cell(mean: float | None, low: float | None, high: float | None) -> str:
+    bounds = "" if low is None or high is None else f" [{100 * low:z.1f}, {100 * high:z.1f}]"
+    return "-" if mean is None else f"{100 * mean:z.1f}{bounds}"
+
+
+def portability_table(summary: pl.DataFrame) -> Table:
+    """The same for a terminal, with fewer intervals."""
+    cells = printed_portability(summary, brief=True)
+    table = Table(title=TITLE, caption=escape("\n".join(NOTES)), caption_justify="left")
+    for name in cells.columns:
+        words = name in WORDS
+        table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=words)
+    for row in cells.rows():
+        table.add_row(*map(escape, row))
+    return table

@@ -19,11 +19,9 @@ from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
 from anachron.io.tables import read_table
 from anachron.lm.model import LanguageModel
-from anachron.report.edits.atoke import ATOKE, write_atoke
-from anachron.report.edits.dated import DATED, DATED_WAYS
+from anachron.report.edits.dated import ATOKE, DATED, DATED_WAYS, write_atoke, write_portability
 from anachron.report.edits.evaluation import DATED_TESTS, TESTS, write_dated, write_evaluation
 from anachron.report.edits.lifelong import LIFELONG, write_lifelong
-from anachron.report.edits.portability import write_portability
 from anachron.report.edits.tables import EDITS, Layout, printed
 from anachron.report.paper_tables import (
     check_style,

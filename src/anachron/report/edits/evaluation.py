@@ -17,7 +17,7 @@ from anachron.report.edits.paired_tests import write_tests
 from anachron.report.edits.tables import write_edits
 from anachron.report.figures import remove_figure, write_figure
 from anachron.report.figures.bleedover import bleedover
-from anachron.report.figures.bleedover_by_date import bleedover_by_date as draw_by_date
+from anachron.report.figures.bleedover import bleedover_by_date as draw_by_date
 from anachron.report.figures.present_and_past import present_and_past
 
 FIGURE, BY_DATE = "bleedover", "bleedover_by_date"

@@ -1,7 +1,7 @@
 """Tables of evaluated edits: for the terminal, and as files to compute with and print.
 
 `EDITS` is shaped as table 4 of WikiFactDiff; other tables are of the same kind with a `Layout` of their own
-(`anachron.report.edits.dated`, `anachron.report.edits.atoke`, `anachron.report.edits.lifelong`).
+(`anachron.report.edits.dated`, `anachron.report.edits.dated`, `anachron.report.edits.lifelong`).
 Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
 as small models are edited in less than a tenth of one). Of shares, from 0 to 1, the interval is not symmetric, so its
 bounds are printed: ``97.1 [93.0, 98.9]``. The clean model comes first in each mode and scenario.

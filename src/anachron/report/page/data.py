@@ -20,10 +20,8 @@ from anachron.io.tables import harmless
 from anachron.report.outputs import Written
 from anachron.report.page.answers import AnswersOnPage, answer_metrics, answers_of_fact, facts_on_page
 from anachron.report.page.columns import in_words
-from anachron.report.page.pack import deflate
-from anachron.report.page.periods import RULE, period_views
-from anachron.report.page.places import position
-from anachron.report.page.prompts import openings
+from anachron.report.page.periods import RULE, openings, period_views, position
+from anachron.report.page.render import deflate
 from anachron.report.page.scores import pack_scores
 from anachron.report.page.verdicts import verdict_columns
 

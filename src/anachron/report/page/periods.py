@@ -1,6 +1,6 @@
 """Believed periods beside the true ones: which facts the page draws, and by how much their ends miss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -8,7 +8,7 @@ import polars as pl
 from anachron.analysis.plots.charts import Looks, by_run
 from anachron.core.dates import Date
 from anachron.io.files import Json
-from anachron.report.page.places import position
+from anachron.text.dates import date_in_words
 
 SHOWN = 20  # facts a run
 
@@ -64,3 +64,35 @@ def _row(row: Mapping[str, Any], places: Mapping[str, int]) -> Json:
         ],
         "errors": [row["start_error_days"], row["end_error_days"]],
     }
+
+
+def position(day: int) -> float:
+    """Where a day (by its number) begins on a time axis in years: 2011.5 is the middle of 2011, 0.5 that of 1 BCE."""
+    year = Date.from_day_number(day).year
+    first, last = Date(year).first_day, Date(year).last_day
+    return (year if year > 0 else year + 1) + (day - first) / (last - first + 1)
+
+
+STAND_IN, SLOT = 8888, "{}"  # a leap year, whose digits are in no month and no day
+
+
+def openings(times: Iterable[str], style: str) -> Json | None:
+    """``years`` (``{"-44": "44 BCE"}``) and ``patterns`` by month and day (``{"3-24": "On March 24, {}, "}``; 0 where a
+    date is coarser) that make the opening of every date.
+
+    None where a wording cannot be taken apart like this, so that no wrong prompt is shown.
+    """
+    front, _, back = date_in_words(Date(STAND_IN), style).partition(str(STAND_IN))
+    years: dict[str, str] = {}
+    patterns: dict[str, str] = {}
+    for time in times:
+        date = Date.parse(time)
+        key, year = f"{date.month or 0}-{date.day or 0}", str(date.year)
+        if key not in patterns:
+            words = date_in_words(Date(STAND_IN, date.month, date.day), style)
+            patterns[key] = words.replace(str(STAND_IN), SLOT)
+        if year not in years:
+            years[year] = date_in_words(Date(date.year), style).removeprefix(front).removesuffix(back)
+        if patterns[key].replace(SLOT, years[year]) != date_in_words(date, style):
+            return None
+    return {"years": years, "patterns": patterns}

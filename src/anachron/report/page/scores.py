@@ -13,7 +13,7 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
 from anachron.core.periods import STATUSES
 from anachron.io.files import Json
-from anachron.report.page.pack import pack
+from anachron.report.page.render import pack
 
 KEYS = ["fact_id", "granularity", "time", "status"]
 NATS = 0.01

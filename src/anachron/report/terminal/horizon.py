@@ -66,7 +66,7 @@ def leak_lines(leak: Mapping[str, Any]) -> Iterator[str]:
 
 
 def comparison_lines(apart: Sequence[Json]) -> Iterator[str]:
-    """apart: `anachron.probe.horizon.compare.HorizonComparison` as JSON."""
+    """apart: `anachron.probe.horizon.summary.HorizonComparison` as JSON."""
     for one in apart:
         later = "at least one has no halving date on these"
         if one["later"] is not None:

@@ -19,10 +19,17 @@ from anachron.io.tables import write_table
 from anachron.text.kinds import kind_of
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
 from anachron.wikidata.selection.lookups import Lookups, all_barred, entity_rows, find_lookups, read_popularity
-from anachron.wikidata.selection.rows import alive_rows, compact, judge_rows, scan_statements
 from anachron.wikidata.selection.rules import Rules, Selection, Stage
 from anachron.wikidata.selection.stages import Cut, cut_stage, entity_stage, find_cut, period_stage, popularity_stage
-from anachron.wikidata.selection.tally import Tally, count_steps, tally_of
+from anachron.wikidata.selection.tally import (
+    Tally,
+    alive_rows,
+    compact,
+    count_steps,
+    judge_rows,
+    scan_statements,
+    tally_of,
+)
 
 # The first step that selects; the steps before it clean, and what they leave counts as another object of a fact.
 FIRST_SELECTING = "dated relations of entities"

@@ -21,9 +21,9 @@ from anachron.text.cloze import bundled_cloze
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.explain import check_item, in_words
 from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_rows, find_lookups, missing_from
-from anachron.wikidata.selection.rows import judge_rows, scan_statements
 from anachron.wikidata.selection.rules import VALUE_UNKNOWN
 from anachron.wikidata.selection.select import check_tables
+from anachron.wikidata.selection.tally import judge_rows, scan_statements
 from anachron.wikidata.updates.build import UpdateSettings, check_pair, comparison_of
 from anachron.wikidata.updates.compare import Comparison, day_of, put_behind
 from anachron.wikidata.updates.diff import align, merge_candidates

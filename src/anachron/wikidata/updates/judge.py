@@ -3,7 +3,7 @@
 import polars as pl
 
 from anachron.wikidata.selection.lookups import missing_from
-from anachron.wikidata.selection.rows import compact
+from anachron.wikidata.selection.tally import compact
 from anachron.wikidata.updates.compare import Comparison, created_of, day_of, triples_of
 from anachron.wikidata.updates.diff import changed_groups, join_merged, merge_candidates
 from anachron.wikidata.updates.groups import MERGED, SAME, GroupCounts, understood

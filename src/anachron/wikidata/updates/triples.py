@@ -13,11 +13,10 @@ from anachron.io.stores import Place
 from anachron.io.tables import write_table
 from anachron.wikidata.reading.snapshot import Snapshot
 from anachron.wikidata.selection.lookups import Lookups, all_barred, find_lookups
-from anachron.wikidata.selection.rows import alive_rows, scan_statements
 from anachron.wikidata.selection.rules import Steps, cleaning_steps
 from anachron.wikidata.selection.select import check_tables
 from anachron.wikidata.selection.stages import date_table
-from anachron.wikidata.selection.tally import Tally, tally_of
+from anachron.wikidata.selection.tally import Tally, alive_rows, scan_statements, tally_of
 
 COLUMNS = (
     "subject", "property", "statement_id", "rank", "datatype", "snak", "value_type", "value", "value_extra",
