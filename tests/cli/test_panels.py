@@ -91,4 +91,5 @@ def test_set_is_read_by_a_command_and_refuses_what_is_no_setting(capsys):
 def test_a_setting_of_a_method_stays_as_it_is():
     params = dict(COMMANDS)[("evaluate",)].params
     assert spelled(["--set", "ROME.layer=5", "--set", "cache=x"], params) == ["--set", "ROME.layer=5", "--cache=x"]
+    assert spelled(["--set", "layer=5"], params) == ["--set", "layer=5"]  # which evaluate refuses itself
     assert spelled(["--", "--set", "cache=x"], params) == ["--", "--set", "cache=x"]

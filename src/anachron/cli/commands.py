@@ -97,17 +97,18 @@ def panel_of(option: Any) -> str:
 def spelled(args: list[str], parameters: list[Any]) -> list[str]:
     """The words of a command line, with each ``--set NAME=VALUE`` written as the option that it stands for.
 
-    A name with a point is left as it is: it is a setting of a method of editing. Raises `ConfigError` for a name that
-    is no setting of this command, and for a switch that is neither true nor false.
+    What is no such setting is left to a command that has a ``--set`` of its own, for the settings of methods of
+    editing. Raises `ConfigError` for it in other commands, and for a switch that is neither true nor false.
     """
     known = {one.name.rstrip("_"): one for one in parameters if panel_of(one) in BEHIND_SET}
+    own = any("--set" in one.opts for one in parameters)
     words: list[str] = []
     for place, word in enumerate(args):
         if word == "--":
             return [*words, *args[place:]]
         before = args[place - 1] if place else ""
         name, equals, value = word.removeprefix("--set=").partition("=")
-        if not (word.startswith("--set=") or before == "--set") or "." in name:
+        if not (word.startswith("--set=") or before == "--set") or (own and name not in known):
             words.append(word)
             continue
         if before == "--set":
