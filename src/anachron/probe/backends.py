@@ -22,7 +22,6 @@ from anachron.io.servers import (
     same_servers,
     variable_shown,
 )
-from anachron.lm.scorer import Scorer
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
@@ -259,7 +258,7 @@ class Unopened:
     source: all that decides what is opened, as JSON.
     """
 
-    def __init__(self, name: str, source: Json, opener: Callable[[], AbstractContextManager[Scorer]]) -> None:
+    def __init__(self, name: str, source: Json, opener: "Callable[[], AbstractContextManager[Scorer]]") -> None:
         self.name, self.source, self._opener = name, source, opener
         self._stack = ExitStack()
         self._scorer: Scorer | None = None
@@ -271,7 +270,7 @@ class Unopened:
         self._scorer = None
         return self._stack.__exit__(*raised)
 
-    def open(self) -> Scorer:
+    def open(self) -> "Scorer":
         """The scorer itself. Its resources last as long as this one's block, so open it outside of shorter blocks."""
         if self._scorer is None:
             self._scorer = self._stack.enter_context(self._opener())
@@ -281,7 +280,7 @@ class Unopened:
         return getattr(self.open(), name)
 
 
-def recorded_identity(lm: Scorer | Unopened, folder: Path) -> Json | None:
+def recorded_identity(lm: "Scorer | Unopened", folder: Path) -> Json | None:
     """The identity of a model by the record of a run that was finished with the same one, and ``edit_prefix``.
 
     None where the model is open, or the folder holds no such run.
@@ -295,7 +294,7 @@ def recorded_identity(lm: Scorer | Unopened, folder: Path) -> Json | None:
     return {name: run.record["settings"][name] for name in opened["identity"]}
 
 
-def keep_source(lm: Scorer | Unopened, run: RunFolder, identity: Json) -> None:
+def keep_source(lm: "Scorer | Unopened", run: RunFolder, identity: Json) -> None:
     """Record what a model was opened from, whose identity, with ``edit_prefix``, is part of the run's."""
     if isinstance(lm, Unopened):
         run.record["opened"] = {"source": lm.source, "identity": list(identity)}
