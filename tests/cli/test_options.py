@@ -16,7 +16,7 @@ from anachron.analysis.study import make_study
 from anachron.cli.groups import grouped
 from anachron.edit.corpus import open_corpus
 from anachron.probe.check.check import read_facts
-from anachron.wikidata.fetching.web import Manners
+from anachron.wikidata.fetching.web import FetchSettings
 from staging import command_of
 
 COMMANDS = Path(anachron.__file__).parent / "cli"
@@ -41,7 +41,7 @@ FOR = {  # what a command calls: the defaults of its options are those of these
     "export lm-eval": ["load_dataset", "export_lm_eval"],
     "export hub": ["load_dataset", "export_hub"],
     "export counterfact": ["load_dataset", "export_counterfact"],
-    "wikidata download": ["download", Manners],
+    "wikidata download": ["download", FetchSettings],
     "wikidata ingest": ["IngestSettings"],
     "wikidata pageviews": ["compute_popularity"],
 }

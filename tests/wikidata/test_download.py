@@ -19,7 +19,7 @@ from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.io.servers import retry_after
 from anachron.wikidata.fetching import download
 from anachron.wikidata.fetching.sources import RemoteFile
-from anachron.wikidata.fetching.web import Manners, client
+from anachron.wikidata.fetching.web import FetchSettings, client
 from wikidata.flaky import Answer, Cut, Flaky, Hang, Lie
 
 NAME = "wikidata-20210104-all.json.bz2"
@@ -44,7 +44,7 @@ UNCHECKED = {"algorithm": None, "checksum": None}
 
 @functools.cache
 def _opened(timeout):
-    context = client(Manners(timeout=timeout))
+    context = client(FetchSettings(timeout=timeout))
     return context, context.__enter__()  # it closes when its context goes, so both are kept
 
 
@@ -54,8 +54,8 @@ def web(timeout=5.0):
 
 
 def fetch(server, folder, retries=3, timeout=5.0, waits=None, **changes):
-    manners = Manners(timeout=timeout, retries=retries, sleep=([] if waits is None else waits).append)
-    return download.fetch_all(web(timeout), [source(server, **changes)], folder, manners)[0]
+    settings = FetchSettings(timeout=timeout, retries=retries, sleep=([] if waits is None else waits).append)
+    return download.fetch_all(web(timeout), [source(server, **changes)], folder, settings)[0]
 
 
 def leftovers(folder):
@@ -193,8 +193,8 @@ def test_a_file_that_changes_in_the_middle_of_a_run_is_fetched_as_it_is_now(serv
     def change(seconds):
         file.data, file.etag = DATA, '"newer"'
 
-    manners = Manners(timeout=5, sleep=change)
-    found = download.fetch_all(web(), [source(server, data=OTHER, **UNCHECKED)], tmp_path, manners)[0]
+    settings = FetchSettings(timeout=5, sleep=change)
+    found = download.fetch_all(web(), [source(server, data=OTHER, **UNCHECKED)], tmp_path, settings)[0]
     assert found.size == len(DATA)
     assert_finished(tmp_path)
 
@@ -208,8 +208,8 @@ def test_progress_counts_anew_for_a_file_that_changed(server, tmp_path):
         if len(waits) == 1:
             file.data, file.etag, file.faults = DATA, '"newer"', [Cut(100_000), Cut(100_000), Cut(100_000)]
 
-    manners = Manners(retries=1, sleep=change)
-    download.fetch_all(web(), [source(server, data=OTHER, **UNCHECKED)], tmp_path, manners)
+    settings = FetchSettings(retries=1, sleep=change)
+    download.fetch_all(web(), [source(server, data=OTHER, **UNCHECKED)], tmp_path, settings)
     assert len(waits) == 4
     assert_finished(tmp_path)
 
@@ -354,9 +354,9 @@ KILLED = """
 import sys
 from anachron.wikidata.fetching.download import fetch_all
 from anachron.wikidata.fetching.sources import RemoteFile
-from anachron.wikidata.fetching.web import Manners, client
+from anachron.wikidata.fetching.web import FetchSettings, client
 url, name, size, sha1, folder = sys.argv[1:]
-with client(Manners()) as web:
+with client(FetchSettings()) as web:
     fetch_all(web, [RemoteFile("dump", "2021-01-04", name, url, int(size), "sha1", sha1)], folder)
 """
 

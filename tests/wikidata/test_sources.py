@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from anachron.core.errors import BackendError, ConfigError
 from anachron.wikidata.fetching.sources import Servers, find_dump, find_pageviews, parse_day, read_checksums
-from anachron.wikidata.fetching.web import Manners, client
+from anachron.wikidata.fetching.web import FetchSettings, client
 from wikidata.flaky import Answer, Flaky
 
 ENTITIES = "/wikidatawiki/entities/"
@@ -77,15 +77,15 @@ def server():
 
 @pytest.fixture(scope="module")
 def web():
-    with client(Manners(timeout=5)) as opened:
+    with client(FetchSettings(timeout=5)) as opened:
         yield opened
 
 
 @pytest.fixture
 def find(server, web):
     def nearest(day, format=None, retries=0):
-        manners = Manners(retries=retries, sleep=lambda seconds: None)
-        return find_dump(Servers(web, manners, server.url, server.url), Day.fromisoformat(day), format)
+        settings = FetchSettings(retries=retries, sleep=lambda seconds: None)
+        return find_dump(Servers(web, settings, server.url, server.url), Day.fromisoformat(day), format)
 
     return nearest
 
@@ -178,7 +178,7 @@ def test_the_nearest_of_all_whatever_is_where(web, folders, items, day, empty):
     with Flaky() as server:
         put_folders(server, {days[n]: names for n, names in folders.items()})
         put_items(server, {f"wikibase-wikidatawiki-{days[n]}": names for n, names in items.items()})
-        servers = Servers(web, Manners(retries=0), server.url, server.url)
+        servers = Servers(web, FetchSettings(retries=0), server.url, server.url)
         asked = Day.fromordinal(start + day)
         if not full:
             with pytest.raises(BackendError, match=f"no dump near {asked}"):
@@ -265,14 +265,14 @@ def test_page_views_of_the_months_before(server, web):
     expected = [f"2020-{month:02d}" for month in range(1, 13)]
     for month in expected:
         server.put(monthly(month), "views " + month * int(month[-2:]))
-    found = find_pageviews(Servers(web, Manners(), server.url + "/", server.url), Day(2021, 1, 4))
+    found = find_pageviews(Servers(web, FetchSettings(), server.url + "/", server.url), Day(2021, 1, 4))
     assert [source.date for source in found] == expected
     assert [source.url for source in found] == [server.url + monthly(month) for month in expected]
     assert [source.size for source in found] == [6 + 7 * n for n in range(1, 13)]
     assert {source.checksum for source in found} == {None} and {source.kind for source in found} == {"pageviews"}
-    two = find_pageviews(Servers(web, Manners(), server.url), Day(2020, 12, 31), 2)
+    two = find_pageviews(Servers(web, FetchSettings(), server.url), Day(2020, 12, 31), 2)
     assert [source.date for source in two] == ["2020-10", "2020-11"]
     with pytest.raises(BackendError, match=r"no page views of 2021-01: .*404.*earlier or later"):
-        find_pageviews(Servers(web, Manners(), server.url), Day(2021, 2, 28), 1)
+        find_pageviews(Servers(web, FetchSettings(), server.url), Day(2021, 2, 28), 1)
     with pytest.raises(ConfigError, match="at least 1"):
-        find_pageviews(Servers(web, Manners(), server.url), Day(2021, 2, 28), 0)
+        find_pageviews(Servers(web, FetchSettings(), server.url), Day(2021, 2, 28), 0)

@@ -57,11 +57,11 @@ def download(
     Example: anachron wikidata download --date 2021-01-04 --out dumps --pageviews --dry-run
     """
     from anachron.wikidata.fetching.dumps import download as fetch
-    from anachron.wikidata.fetching.web import Manners
+    from anachron.wikidata.fetching.web import FetchSettings
 
     downloads = fetch(
         date, out, dump=dump, redirects=redirects, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
-        manners=Manners(timeout=timeout, retries=retries, contact=contact, note=say), dumps_url=dumps_url,
+        settings=FetchSettings(timeout=timeout, retries=retries, contact=contact, note=say), dumps_url=dumps_url,
         archive_url=archive_url, callbacks=on_screen(),
     )  # fmt: skip
     if json_:

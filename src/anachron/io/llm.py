@@ -9,18 +9,16 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.answers import Answer, AnswerCache, damaged_answers, default_cache, prompt_key
+from anachron.io.clients import Client
 from anachron.io.jobs import Callbacks
 from anachron.io.llm_requests import Asker
 from anachron.io.llm_settings import UNPAID, Learned, LlmSettings, Meter, NoAnswer, Unmetered, Usage
 from anachron.io.servers import UNKNOWN
 from anachron.io.untrusted import believed
-
-if TYPE_CHECKING:
-    from openai import OpenAI
 
 
 def readable(reply: Answer | NoAnswer) -> Answer | NoAnswer:
@@ -41,7 +39,7 @@ def ask_all(
     *,
     schema: dict[str, Any] | None = None,
     keep_cut_off: bool = False,
-    opened: "tuple[OpenAI, str] | None" = None,
+    opened: tuple[Client, str] | None = None,
     meter: Meter | None = None,
     learned: Learned | None = None,
     callbacks: Callbacks | None = None,

@@ -8,17 +8,19 @@ requests, which ends the run, or their content.
 """
 
 import json
-import random
 import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tenacity import stop_after_attempt, stop_when_event_set
+
 from anachron.core.errors import BackendError, ConfigError
 from anachron.io.answers import Answer, AnswerCache
-from anachron.io.clients import openai_client
+from anachron.io.clients import Client
 from anachron.io.llm_settings import Learned, LlmSettings, Lost, Meter, NoAnswer, Unmetered, Usage
+from anachron.io.retries import LONGEST_RETRY_AFTER, Passing, passes, repeating
 from anachron.io.servers import (
     OPENAI,
     check_address,
@@ -33,10 +35,9 @@ from anachron.io.servers import (
 from anachron.io.untrusted import believed, reasoning_of, text_of
 
 if TYPE_CHECKING:
-    from openai import APIConnectionError, APIStatusError, OpenAI
+    from openai import APIConnectionError, APIStatusError
 
 LONGEST_PAUSE = 60.0  # seconds between tries that we choose ourselves
-LONGEST_RETRY_AFTER = 600.0  # seconds; a server that wants more has no place for this run
 REFUSALS = 3  # requests refused before any was answered: then it may be the request's form, not its content
 PLAIN = "Answer with the word yes."  # nothing that a rule on content could refuse
 KEY_LENGTH = 16  # of what is surely a key, and not a word that an answer may hold
@@ -49,7 +50,7 @@ SLOW = (408, 504, 524)  # an error that tells of a time-out: what was written un
 UNSENT = ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "InvalidURL")  # no request reached a server
 
 
-def open_client(settings: LlmSettings) -> "tuple[OpenAI, str]":
+def open_client(settings: LlmSettings) -> tuple[Client, str]:
     """A client of the server, and the key it sends, which must never be shown.
 
     Raises `BackendError` without the package ``openai``, and `ConfigError` without a key where one is needed: a key
@@ -58,7 +59,7 @@ def open_client(settings: LlmSettings) -> "tuple[OpenAI, str]":
     address = settings.address or OPENAI
     check_address(address)
     key = key_for(address, settings.api_key_env)
-    return openai_client(address, key, timeout=settings.timeout, max_retries=0), key  # tries are counted here
+    return Client(address, key, settings.timeout), key
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Asker:
     usage: Usage
     notice: Callable[[str], None]
     keep_cut_off: bool = False
-    opened: "tuple[OpenAI, str] | None" = field(default=None, repr=False)  # a client that is there, and its key
+    opened: tuple[Client, str] | None = field(default=None, repr=False)  # a client that is there, and its key
     meter: Meter = field(default_factory=Unmetered)
     learned: Learned = field(default_factory=Learned)
     warn: Callable[[str], None] = lambda message: None
@@ -82,17 +83,17 @@ class Asker:
     form_taken: bool | None = None  # whether `PLAIN` was answered; None where that is not known
     asking_plain: threading.Lock = field(default_factory=threading.Lock)
     unanswered: int = 0  # in a row
-    client: "OpenAI" = field(init=False, repr=False)
+    client: Client = field(init=False, repr=False)
     key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.client, self.key = self.opened or open_client(self.settings)
-        if (warning := open_to_all(str(self.client.base_url), self.key)) is not None:
+        if (warning := open_to_all(self.client.base_url, self.key)) is not None:
             self.notice(warning)
 
     @property
     def where(self) -> str:
-        return public_url(str(self.client.base_url)).rstrip("/")
+        return public_url(self.client.base_url).rstrip("/")
 
     def ask(self, key: str, prompt: str) -> Answer | NoAnswer:
         """One prompt's answer, kept on disk; or why there is none. Raises what concerns all, and ends the run.
@@ -106,48 +107,73 @@ class Asker:
             raise
 
     def _ask(self, key: str, prompt: str) -> Answer | NoAnswer:
-        from openai import APIConnectionError, APIStatusError, OpenAIError
-
         if self.stop.is_set():
             self.meter.settle(prompt, "nothing")
-        seen, tries, again = "", 0, False
-        while tries < self.settings.tries and not self.stop.is_set():
-            if again and not self._take(prompt):
-                if self.stop.is_set():
-                    break
-                return NoAnswer("no answer from the server", f"{seen}; the budget allows no other try")
-            wait: float | None = None
-            again, sent = True, self._sent()
-            with self.lock:
-                self.usage.requests += 1
-            try:
-                answer = self._metered(prompt, sent)
-            except APIStatusError as error:
-                self.heard = True
-                seen = f"HTTP {error.status_code}: {self._message(error)}"
-                self._raise_for_all(error)
-                if self._drop(error, sent):
-                    continue
-                if not _passes(error.status_code):
-                    return self._refuse(seen)
-                wait = retry_after(error.response.headers)
-            except APIConnectionError as error:
-                seen = self._raise_without_server(error, last=tries + 1 == self.settings.tries)
-            except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-                self.heard = True  # a reply in no form that the protocol knows, such as a page of a proxy
-                seen = f"a reply that is not a chat completion ({type(error).__name__}); does --base-url end in /v1?"
-            else:
-                self._keep(key, prompt, answer)
-                return answer
-            tries += 1
-            if wait is not None and wait > LONGEST_RETRY_AFTER:
-                seen += f"; the server asks to wait {wait:.0f} s"
-                break
-            if tries < self.settings.tries:
-                with self.lock:
-                    self.usage.retries += 1
-                self.stop.wait(self._pause(tries) if wait is None else wait + random.uniform(0, self.settings.pause))
-        return self._give_up(tries, seen)
+        seen = ""  # what the last request met
+
+        def attempt() -> Answer | NoAnswer:
+            nonlocal seen
+            while not self.stop.is_set():  # again at once for each parameter that is left out from now on
+                if seen and not self._take(prompt):
+                    if self.stop.is_set():
+                        break
+                    return NoAnswer("no answer from the server", f"{seen}; the budget allows no other try")
+                try:
+                    reply = self._once(prompt, last=again.statistics["attempt_number"] == self.settings.tries)
+                except Passing as failure:
+                    seen = str(failure)
+                    raise
+                if not isinstance(reply, str):
+                    return reply
+                seen = reply
+            raise Passing(seen)  # never tried again: the run has ended
+
+        over = stop_after_attempt(self.settings.tries) | stop_when_event_set(self.stop)
+        again = repeating(
+            self.settings.pause, LONGEST_PAUSE, over, self.stop.wait, longest_wait=LONGEST_RETRY_AFTER,
+            apart=self.settings.pause, before_sleep=self._count_retry,
+        )  # fmt: skip
+        try:
+            reply = again(attempt)
+        except Passing as last:
+            asked = "" if (last.wait or 0) <= LONGEST_RETRY_AFTER else f"; the server asks to wait {last.wait:.0f} s"
+            return self._give_up(again.statistics["attempt_number"], f"{last}{asked}")
+        if isinstance(reply, Answer):
+            self._keep(key, prompt, reply)
+        return reply
+
+    def _count_retry(self, state: object) -> None:
+        with self.lock:
+            self.usage.retries += 1
+
+    def _once(self, prompt: str, *, last: bool) -> Answer | NoAnswer | str:
+        """One request: its answer, why there will be none, or a refusal of what is left out from now on.
+
+        last: whether no other try follows. Raises `Passing`, and what concerns all.
+        """
+        from openai import APIConnectionError, APIStatusError, OpenAIError
+
+        sent = self._sent()
+        with self.lock:
+            self.usage.requests += 1
+        try:
+            return self._metered(prompt, sent)
+        except APIStatusError as error:
+            self.heard = True
+            seen = f"HTTP {error.status_code}: {self._message(error)}"
+            self._raise_for_all(error)
+            if self._drop(error, sent):
+                return seen
+            if not passes(error.status_code):
+                return self._refuse(seen)
+            raise Passing(seen, retry_after(error.response.headers)) from None
+        except APIConnectionError as error:
+            raise Passing(self._raise_without_server(error, last=last)) from None
+        except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            self.heard = True  # a reply in no form that the protocol knows, such as a page of a proxy
+            raise Passing(
+                f"a reply that is not a chat completion ({type(error).__name__}); does --base-url end in /v1?"
+            ) from None
 
     def _take(self, prompt: str) -> bool:
         """Whether the meter allows another request; it is waited for what others may leave of a budget."""
@@ -189,9 +215,9 @@ class Asker:
             options["response_format"] = {"type": "json_schema", "json_schema": shape}
         if self.settings.max_tokens is not None:
             options[LIMIT if LIMIT in sent else NEW_LIMIT] = self.settings.max_tokens
-        messages = [{"role": "user", "content": prompt}]  # one message: not every chat template knows the role system
-        create = self.client.chat.completions.create
-        reply = create(model=self.settings.model, messages=messages, **options)  # type: ignore[arg-type]
+        # one message: not every chat template knows the role system
+        asked: Any = {"model": self.settings.model, "messages": [{"role": "user", "content": prompt}], **options}
+        reply = self.client.ask(lambda api: api.chat.completions.create(**asked))
         if len(self.key) >= KEY_LENGTH and self.key in str(reply):
             raise BackendError(
                 f"{self.where} repeats the key in its answer, which is therefore not kept; do not trust it"
@@ -315,7 +341,7 @@ class Asker:
         try:
             answer = self._metered(PLAIN, self._sent())
         except APIStatusError as error:
-            return None if _passes(error.status_code) else False
+            return None if passes(error.status_code) else False
         except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None  # the requests that follow will show what is wrong
         self._count(answer)
@@ -334,10 +360,6 @@ class Asker:
             )
         return NoAnswer("no answer from the server", f"{tries} tries; the last: {seen}")
 
-    def _pause(self, tries: int) -> float:
-        longest = min(LONGEST_PAUSE, self.settings.pause * 2 ** min(tries - 1, 60))
-        return random.uniform(longest / 2, longest)  # so that requests that failed together do not return together
-
     def _message(self, error: "APIStatusError") -> str:
         body = error.body
         text = body.get("message", json.dumps(body)) if isinstance(body, dict) else None
@@ -345,8 +367,3 @@ class Asker:
 
     def _hide(self, text: str) -> str:
         return shown(text, secrets_of(self.settings.address or OPENAI, self.key))
-
-
-def _passes(status: int) -> bool:
-    """Whether an error with this HTTP status may be gone at the next try."""
-    return status in (408, 409, 425, 429) or status >= 500

@@ -6,13 +6,15 @@ is repeated and for how long (`patience`). What a store answers to a failed requ
 
 import os
 import re
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from tenacity import RetryCallState
+
 from anachron.core.errors import BackendError, ConfigError, how_to_install
+from anachron.io.retries import Passing, failure, repeating
 
 PATIENCE = 180.0  # seconds for which a request that fails is repeated; the variable sets others
 VARIABLE = "ANACHRON_STORE_SECONDS"
@@ -33,6 +35,10 @@ Result = TypeVar("Result")
 
 class StoreError(BackendError):
     """A store cannot be reached, refuses, or failed again and again."""
+
+
+class _Refused(Passing):
+    """What a store refuses, which seldom passes."""
 
 
 def obstore() -> Any:
@@ -120,9 +126,8 @@ def repeated(path: Any, what: str, request: Callable[[], Result]) -> Result:
     """
     final = (errors().PermissionDeniedError, errors().UnauthenticatedError)
     seconds = patience()
-    begun, tries = time.monotonic(), 0
-    while True:
-        tries += 1
+
+    def once() -> Result:
         try:
             return request()
         except FileNotFoundError as error:
@@ -130,12 +135,20 @@ def repeated(path: Any, what: str, request: Callable[[], Result]) -> Result:
                 raise StoreError(f"cannot {what} {path}: {reason(error, path.scheme)}") from None
             raise FileNotFoundError(2, "no such object", str(path)) from None
         except errors().BaseError as error:
-            text = str(error)
+            text, words = str(error), f"cannot {what} {path}: {reason(error, path.scheme)}"
+            if isinstance(error, final) or _lacks_keys(text):
+                raise StoreError(words) from None
             passing = isinstance(error, errors().GenericError) and not _refused(text)
-            over = time.monotonic() - begun >= seconds if passing else tries >= TRIES
-            if over or isinstance(error, final) or _lacks_keys(text):
-                raise StoreError(f"cannot {what} {path}: {reason(error, path.scheme)}") from None
-        time.sleep(min(PAUSE * 2 ** min(tries - 1, 16), pauses(seconds)[1]))
+            raise (Passing if passing else _Refused)(words) from None
+
+    def over(state: RetryCallState) -> bool:
+        refused = isinstance(failure(state), _Refused)
+        return state.attempt_number >= TRIES if refused else (state.seconds_since_start or 0.0) >= seconds
+
+    try:
+        return repeating(PAUSE, pauses(seconds)[1], over)(once)
+    except Passing as last:
+        raise StoreError(str(last)) from None
 
 
 def _refused(words: str) -> bool:

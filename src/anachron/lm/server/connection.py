@@ -5,14 +5,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tenacity import stop_after_attempt
+
 from anachron.core.errors import BackendError, ConfigError
-from anachron.io.clients import openai_client, send
+from anachron.io.clients import Client
+from anachron.io.retries import LONGEST_RETRY_AFTER, Passing, passes, repeating
 from anachron.io.servers import (
     check_address,
     check_timeout,
     is_openai,
     public_url,
     redirected,
+    retry_after,
     secrets_of,
     shown,
     without_query,
@@ -20,9 +24,10 @@ from anachron.io.servers import (
 from anachron.lm.server.replies import BadReply, read_counter
 
 if TYPE_CHECKING:
-    from openai import APIStatusError
+    from openai import APIStatusError, AsyncOpenAI
 
 Read = TypeVar("Read")
+PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds before the second try, doubled before each that follows
 HITS = re.compile(r"^vllm:prefix_cache_hits_total(?:\{.*\})? +(\S+)", re.MULTILINE)
 
 
@@ -58,7 +63,7 @@ class Connection:
 
     def __init__(self, model: str, server: Server) -> None:
         self.model, self.server, self.answered = model, server, False
-        self.client = openai_client(server.base_url, server.api_key, timeout=server.timeout, max_retries=0)
+        self.client = Client(server.base_url, server.api_key, server.timeout)
 
     @property
     def where(self) -> str:
@@ -73,40 +78,59 @@ class Connection:
 
     def complete(self, **asked: Any) -> bytes:
         """The reply of /v1/completions. Raises ``APIStatusError`` of the package ``openai``, and `BackendError`."""
-        return self._sent(lambda client: client.completions.with_raw_response.create(model=self.model, **asked).content)
+
+        async def create(api: "AsyncOpenAI") -> bytes:
+            return bytes((await api.completions.with_raw_response.create(model=self.model, **asked)).content)
+
+        return self._sent(lambda: self.client.ask(create))
 
     def post(self, path: str, asked: Mapping[str, Any]) -> bytes:
         """The reply of a server's own way. Raises as `complete` does."""
-        return self._sent(lambda client: send(client, f"{self.root}{path}", asked))
+        return self._sent(lambda: self.client.send(f"{self.root}{path}", asked))
 
     def models(self) -> bytes:
         """The reply of /v1/models. Raises as `complete` does."""
-        return self._sent(lambda client: send(client, f"{self.root}/v1/models"))
+        return self._sent(lambda: self.client.send(f"{self.root}/v1/models"))
 
     def cache_hits(self) -> int | None:
         """Tokens that a vLLM server has taken from its prefix cache since it began; ``None`` where it shows none."""
         from openai import APIStatusError
 
         try:
-            metrics = self._sent(lambda client: send(client, f"{self.root}/metrics"))
+            metrics = self._sent(lambda: self.client.send(f"{self.root}/metrics"))
         except APIStatusError:
             return None
         found = HITS.findall(metrics.decode("utf-8", "replace"))
         return sum(self.read_reply(read_counter, text) for text in found) if found else None
 
-    def _sent(self, request: Callable[[Any], bytes]) -> bytes:
+    def _sent(self, request: Callable[[], bytes]) -> bytes:
         from openai import APIConnectionError, APIStatusError, OpenAIError
+
+        def once() -> bytes:
+            try:
+                return request()
+            except APIStatusError as error:
+                if passes(error.status_code):
+                    raise Passing(error.message, retry_after(error.response.headers)) from error
+                raise
+            except APIConnectionError as error:
+                raise Passing(f"{error.message} {error.__cause__ or ''}") from error
 
         tries = self.server.tries if self.answered else min(2, self.server.tries)
         try:
-            return request(self.client.with_options(max_retries=tries - 1))
+            return repeating(
+                PAUSE, LONGEST_PAUSE, stop_after_attempt(tries), longest_wait=LONGEST_RETRY_AFTER, apart=PAUSE
+            )(once)
+        except Passing as last:
+            if isinstance(last.__cause__, APIStatusError):
+                raise last.__cause__ from None
+            # without its cause, which may hold what the server repeats of the key
+            raise BackendError(
+                f"no answer from {self.where} ({self.hide(str(last))}); finished parts are kept: start the server and "
+                "repeat the command"
+            ) from None
         except APIStatusError:
             raise
-        except APIConnectionError as error:  # without its cause, which may hold what the server repeats of the key
-            raise BackendError(
-                f"no answer from {self.where} ({self.hide(f'{error.message} {error.__cause__ or str()}')}); finished "
-                "parts are kept: start the server and repeat the command"
-            ) from None
         except OpenAIError as error:
             raise BackendError(f"{self.where} cannot be asked ({self.hide(str(error))})") from None
 

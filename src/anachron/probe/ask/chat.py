@@ -4,18 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from anachron.io.answers import Answer, AnswerCache
+from anachron.io.clients import Client
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
 from anachron.io.llm import ask_all
 from anachron.io.llm_requests import open_client
 from anachron.io.llm_settings import Learned, LlmSettings, Meter, NoAnswer, Unmetered
 from anachron.io.run_folder import SAME_AS
-
-if TYPE_CHECKING:
-    from openai import OpenAI
 
 
 @dataclass
@@ -30,7 +27,7 @@ class ChatAnswerer:
     folder: Path
     label: str | None = None
     names: Counter[str] = field(default_factory=Counter)
-    opened: "tuple[OpenAI, str] | None" = field(default=None, repr=False)
+    opened: tuple[Client, str] | None = field(default=None, repr=False)
     learned: Learned = field(default_factory=Learned, repr=False)
 
     @property

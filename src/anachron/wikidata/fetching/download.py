@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Literal
 from anachron.core.errors import AnachronError, BackendError, ConfigError, DataError, way_out
 from anachron.io.files import Json, read_json, versions, write_json
 from anachron.io.jobs import locked
+from anachron.io.retries import Passing
 from anachron.io.servers import retry_after
 from anachron.wikidata.fetching.sources import RemoteFile
-from anachron.wikidata.fetching.web import MISSING, PASSING, Manners, Patience, failure, refused
+from anachron.wikidata.fetching.web import MISSING, PASSING, FetchSettings, in_words, persist, refused
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,7 +45,7 @@ def fetch_all(
     web: "httpx2.Client",
     sources: Iterable[RemoteFile],
     folder: Path | str,
-    manners: Manners | None = None,
+    settings: FetchSettings | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> list[Fetched]:
     """Fetch files into a folder, one after the other; what is finished there is left as it is.
@@ -52,10 +53,10 @@ def fetch_all(
     Raises `BackendError` for a disk too small (before anything is fetched), a server that keeps failing or refuses,
     and `DataError` for a file whose checksum or size is wrong.
     """
-    folder, sources, manners = Path(folder), list(sources), manners or Manners()
+    folder, sources, settings = Path(folder), list(sources), settings or FetchSettings()
     with locked(folder / ".download.lock", folder):
         check_space(sources, folder)
-        return [_fetch(web, source, folder, manners, progress) for source in sources]
+        return [_fetch(web, source, folder, settings, progress) for source in sources]
 
 
 def bytes_here(source: RemoteFile, folder: Path | str) -> int:
@@ -84,12 +85,14 @@ def check_space(sources: Iterable[RemoteFile], folder: Path) -> None:
         )
 
 
-def _fetch(web: "httpx2.Client", source: RemoteFile, folder: Path, manners: Manners, progress: Progress) -> Fetched:
+def _fetch(
+    web: "httpx2.Client", source: RemoteFile, folder: Path, settings: FetchSettings, progress: Progress
+) -> Fetched:
     target = folder / source.name
     if target.exists():
         return Fetched(source, target, "already there", _finished(source, target, progress), 0)
     try:
-        received = _Transfer(web, source, target, manners, progress).run()
+        received = _Transfer(web, source, target, settings, progress).run()
         digests = _check(source, target, progress)
         size = _part(target).stat().st_size
         _part(target).replace(target)
@@ -147,44 +150,44 @@ class _Transfer:
     """The requests that fill one part."""
 
     def __init__(
-        self, web: "httpx2.Client", source: RemoteFile, target: Path, manners: Manners, progress: Progress
+        self, web: "httpx2.Client", source: RemoteFile, target: Path, settings: FetchSettings, progress: Progress
     ) -> None:
         self.web, self.source, self.target, self.progress = web, source, target, progress
         self.part = _part(target)
-        self.patience = Patience(manners)
+        self.settings = settings
         self.received = 0
         self.furthest = 0
 
     def run(self) -> int:
         """Fetch until the part is whole; the number of bytes that came."""
-        import httpx2
-
         self.furthest = self._have()
-        while True:
-            try:
-                if self._once():
-                    return self.received
-            except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
-                raise ConfigError(f"{self.source.url} is not an address to fetch from: {error}") from error
-            except (httpx2.TransportError, httpx2.TooManyRedirects) as error:
-                self._failed(failure(error))
+        persist(self.settings, self.source.url, self._once, self._progressed)
+        return self.received
 
     def _have(self) -> int:
         return self.part.stat().st_size if self.part.is_file() else 0
 
-    def _failed(self, reason: str, wait: float | None = None) -> None:
-        have = self._have()
-        if have > self.furthest:
-            self.furthest = have
-            self.patience.reset()
-        self.patience.failed(self.source.url, reason, wait)
+    def _progressed(self) -> bool:
+        """Whether there are more bytes than ever before."""
+        before, self.furthest = self.furthest, max(self.furthest, self._have())
+        return self.furthest > before
 
-    def _once(self) -> bool:
-        """One request. True when the part is whole."""
+    def _once(self) -> None:
+        """Requests until the part is whole. Raises `Passing` where one fails."""
+        import httpx2
+
+        try:
+            self._request()
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+            raise ConfigError(f"{self.source.url} is not an address to fetch from: {error}") from error
+        except (httpx2.TransportError, httpx2.TooManyRedirects) as error:
+            raise Passing(in_words(error)) from error
+
+    def _request(self) -> None:
         state = _usable(self.target, self.source) or {}
         have = self._have() if state else 0
         if have and have == (state.get("size") or self.source.size):
-            return True
+            return
         headers = {}
         if have:
             headers["Range"] = f"bytes={have}-"
@@ -200,8 +203,7 @@ class _Transfer:
                 if have < size:
                     problem = f"the connection ended after {have:,} of {size:,} bytes"
         if problem is not None:  # the connection is closed by now, so nothing is held while waiting
-            self._failed(problem, retry_after(response.headers))
-        return problem is None
+            raise Passing(problem, retry_after(response.headers))
 
     def _problem(self, response: "httpx2.Response", have: int, state: Json) -> str | None:
         """Why an answer is of no use now, or ``None``. Raises `BackendError` when it will not be later either."""

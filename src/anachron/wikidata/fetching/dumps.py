@@ -17,7 +17,7 @@ from anachron.wikidata.fetching.sources import (
     find_tables,
     parse_day,
 )
-from anachron.wikidata.fetching.web import Manners, client
+from anachron.wikidata.fetching.web import FetchSettings, client
 
 MONTHS = 12
 FAR = 31  # days from which on a dump that is the nearest is no longer near: they come every week
@@ -58,7 +58,7 @@ def download(
     months: int = MONTHS,
     format: str | None = None,
     dry_run: bool = False,
-    manners: Manners | None = None,
+    settings: FetchSettings | None = None,
     dumps_url: str = DUMPS_URL,
     archive_url: str = ARCHIVE_URL,
     callbacks: Callbacks | None = None,
@@ -68,7 +68,7 @@ def download(
     date: YYYY-MM-DD. dump, redirects, pageviews: which of the three. redirects: the tables of merged items, from which
     ``wikidata redirects`` makes a list, of the first day from that one on that has both, else of the last before.
     months: whole months of page views, counted back from the day.
-    format: ``bz2`` or ``gz``, by default what the nearest dump has. dry_run: look only. manners: how the servers are
+    format: ``bz2`` or ``gz``, by default what the nearest dump has. dry_run: look only. settings: how the servers are
     asked. callbacks: told how near the dump is, what is missing, and the bytes of each file. Needs the extra
     ``wikidata``.
 
@@ -80,9 +80,9 @@ def download(
             "--no-dump without --redirects or --pageviews: nothing is left to fetch; leave it out or give another"
         )
     callbacks = callbacks or Callbacks()
-    day, out, manners = parse_day(date), Path(out), manners or Manners(note=callbacks.notice)
-    with client(manners) as web:
-        servers = Servers(web, manners, dumps_url, archive_url)
+    day, out, settings = parse_day(date), Path(out), settings or FetchSettings(note=callbacks.notice)
+    with client(settings) as web:
+        servers = Servers(web, settings, dumps_url, archive_url)
         sources = [find_dump(servers, day, format)] if dump else []
         sources += find_tables(servers, day) if redirects else []
         sources += find_pageviews(servers, day, months) if pageviews else []
@@ -92,7 +92,7 @@ def download(
         fetched = []
         if not dry_run:
             with callbacks.bars("bytes") as progress:
-                fetched = fetch_all(web, sources, out, manners, progress)
+                fetched = fetch_all(web, sources, out, settings, progress)
     return Downloads(day, sources, here, free, place, fetched)
 
 

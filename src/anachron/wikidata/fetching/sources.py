@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote, urljoin
 
 from anachron.core.dates import Date
 from anachron.core.errors import BackendError, ConfigError, DataError
-from anachron.wikidata.fetching.web import Manners, request
+from anachron.wikidata.fetching.web import FetchSettings, request
 
 if TYPE_CHECKING:
     import httpx2
@@ -61,20 +61,20 @@ class RemoteFile:
 
 @dataclass
 class Servers:
-    """The two servers, an open client and its manners; lists that were fetched are kept for the next question."""
+    """The two servers, an open client and its settings; lists that were fetched are kept for the next question."""
 
     web: "httpx2.Client"
-    manners: Manners = field(default_factory=Manners)
+    settings: FetchSettings = field(default_factory=FetchSettings)
     dumps_url: str = DUMPS_URL
     archive_url: str = ARCHIVE_URL
     _found: dict[str, list[RemoteFile]] = field(default_factory=dict)
 
     def get(self, url: str, params: dict[str, Any] | None = None) -> "httpx2.Response | None":
-        return request(self.web, self.manners, "GET", url, params)
+        return request(self.web, self.settings, "GET", url, params)
 
     def size(self, url: str) -> int | None:
         """Bytes of a file as the server states them. Raises `BackendError` when there is no such file."""
-        response = request(self.web, self.manners, "HEAD", url)
+        response = request(self.web, self.settings, "HEAD", url)
         if response is None:
             raise BackendError(f"{url}: no such file on the server (404)")
         length = response.headers.get("content-length", "")

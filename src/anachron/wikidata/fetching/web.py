@@ -4,15 +4,17 @@ The user-agent policy of the Wikimedia Foundation asks for a client that names i
 requests without are refused. Internet Archive asks for the same.
 """
 
-import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tenacity import RetryCallState, stop_after_attempt
 
 from anachron.core.errors import BackendError, ConfigError, how_to_install
 from anachron.io.files import versions
+from anachron.io.retries import Passing, failure, repeating
 from anachron.io.servers import retry_after
 
 if TYPE_CHECKING:
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
 
 PASSING = (408, 425, 429, 500, 502, 503, 504)  # states of a server that pass
 MISSING = (404, 410)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class FetchSettings:
     """How requests are made. Times are seconds.
 
     ``timeout``: longest silence, also before the first byte. ``retries``: failures in a row, without one new byte
@@ -57,47 +60,52 @@ class Manners:
 
 
 @contextmanager
-def client(manners: Manners) -> Iterator["httpx2.Client"]:
+def client(settings: FetchSettings) -> Iterator["httpx2.Client"]:
     """An open HTTP client. Raises `ConfigError` where the library is missing."""
     try:
         import httpx2
     except ImportError as error:
         raise ConfigError(f"fetching needs the package httpx2: {how_to_install('wikidata')}") from error
-    headers = {"User-Agent": manners.user_agent(), "Accept-Encoding": "identity"}  # ranges count bytes as they are
-    with httpx2.Client(headers=headers, timeout=manners.timeout, follow_redirects=True) as opened:
+    headers = {"User-Agent": settings.user_agent(), "Accept-Encoding": "identity"}  # ranges count bytes as they are
+    with httpx2.Client(headers=headers, timeout=settings.timeout, follow_redirects=True) as opened:
         yield opened
 
 
-class Patience:
-    """Counts failures in a row and pauses between them, as `Manners` says."""
+def persist(
+    settings: FetchSettings, url: str, once: Callable[[], Result], progressed: Callable[[], bool] = lambda: False
+) -> Result:
+    """What a call gives, which is repeated while it raises `Passing`, as the settings say.
 
-    def __init__(self, manners: Manners) -> None:
-        self.manners = manners
-        self.failures = 0
+    progressed: asked after each failure; progress begins the count and the pauses anew. Raises `BackendError` in the
+    end.
+    """
 
-    def reset(self) -> None:
-        """There was progress."""
-        self.failures = 0
+    def after(state: RetryCallState) -> None:
+        if progressed():
+            state.attempt_number = 1
 
-    def failed(self, url: str, reason: str, wait: float | None = None) -> None:
-        """Pause before the next try: ``wait`` seconds, if the server named them. Raises `BackendError` at the last."""
-        self.failures += 1
-        manners = self.manners
-        if self.failures > manners.retries:
-            tries = "once" if self.failures == 1 else f"{self.failures} times in a row"
+    def tell(state: RetryCallState) -> None:
+        settings.note(f"{url}: {failure(state)}; trying again in {state.upcoming_sleep:,.0f} s")
+
+    again = repeating(
+        settings.pause, settings.longest_pause, stop_after_attempt(settings.retries + 1), settings.sleep,
+        longest_wait=settings.longest_wait, after=after, before_sleep=tell,
+    )  # fmt: skip
+    try:
+        return again(once)
+    except Passing as last:
+        if last.wait is not None and last.wait > settings.longest_wait:
             raise BackendError(
-                f"{url}: {reason}, {tries}; check the network and the address, then run the same command again: "
-                "it goes on from what is already here"
-            )
-        if wait is not None and wait > manners.longest_wait:
-            raise BackendError(f"{url}: the server asks to wait {wait:,.0f} seconds; run the same command again then")
-        if wait is None:
-            wait = min(manners.longest_pause, manners.pause * 2 ** (self.failures - 1)) * random.uniform(0.75, 1.25)
-        manners.note(f"{url}: {reason}; trying again in {wait:,.0f} s")
-        manners.sleep(wait)
+                f"{url}: the server asks to wait {last.wait:,.0f} seconds; run the same command again then"
+            ) from last
+        tries = "once" if settings.retries == 0 else f"{settings.retries + 1} times in a row"
+        raise BackendError(
+            f"{url}: {last}, {tries}; check the network and the address, then run the same command again: "
+            "it goes on from what is already here"
+        ) from last
 
 
-def failure(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     """What went wrong on the way, in words: the exceptions of the library often have no text."""
     name = type(error).__name__
     known = {
@@ -118,7 +126,7 @@ def refused(response: "httpx2.Response") -> BackendError:
 
 
 def request(
-    web: "httpx2.Client", manners: Manners, method: str, url: str, params: dict[str, Any] | None = None
+    web: "httpx2.Client", settings: FetchSettings, method: str, url: str, params: dict[str, Any] | None = None
 ) -> "httpx2.Response | None":
     """A whole small answer, tried again while it fails for passing reasons; ``None`` where there is nothing (404).
 
@@ -126,20 +134,19 @@ def request(
     """
     import httpx2
 
-    patience = Patience(manners)
-    while True:
+    def once() -> "httpx2.Response | None":
         try:
             response = web.request(method, url, params=params)
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise ConfigError(f"{url} is not an address to fetch from: {error}") from error
         except (httpx2.TransportError, httpx2.TooManyRedirects) as error:
-            patience.failed(url, failure(error))
-            continue
+            raise Passing(in_words(error)) from error
         if response.status_code in PASSING:
-            patience.failed(url, f"the server answers {response.status_code}", retry_after(response.headers))
-        elif response.status_code in MISSING:
+            raise Passing(f"the server answers {response.status_code}", retry_after(response.headers))
+        if response.status_code in MISSING:
             return None
-        elif response.is_success:
+        if response.is_success:
             return response
-        else:
-            raise refused(response)
+        raise refused(response)
+
+    return persist(settings, url, once)
