@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,10 @@ import transformers
 
 from anachron.cli.main import run_command
 from anachron.core.errors import BackendError
+from anachron.io.servers import Server
 from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
-from anachron.lm.server.connection import Server
 from anachron.lm.server.served import ServedModel
 from tiny import VOCABULARY, make_tokenizer, save
 
@@ -93,7 +94,7 @@ def served(lm: LanguageModel, start, tmp_path: Path, monkeypatch: pytest.MonkeyP
         *request.param,
     ]
     url = start(lambda port: [program, "serve", folder, "--port", str(port), *options])
-    return ServedModel("served", lm.tokenizer, Server(url, concurrency=3))
+    return ServedModel(Server("served", url, concurrency=3), lm.tokenizer)
 
 
 def test_vllm_scores_as_the_model_here(lm: LanguageModel, served: ServedModel, tmp_path: Path):
@@ -111,7 +112,7 @@ def test_vllm_scores_as_the_model_here(lm: LanguageModel, served: ServedModel, t
 
 
 def test_vllm_refuses_another_model_and_what_is_too_long(lm: LanguageModel, served: ServedModel):
-    other = ServedModel("other", lm.tokenizer, served.server)
+    other = ServedModel(replace(served.server, model="other"), lm.tokenizer)
     with pytest.raises(BackendError, match=r"refuses to score with 'other' \(HTTP 404"):
         score_texts(other, other.encode(PAIRS[:1]))
     with pytest.raises(BackendError, match=r"HTTP 400.*256"):
@@ -124,6 +125,6 @@ def test_a_server_that_ignores_echo_and_logprobs_is_refused(lm: LanguageModel, s
     folder = save(lm, tmp_path / "tiny")
     program = str(Path(sys.executable).with_name("transformers"))
     url = start(lambda port: [program, "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"])
-    model = ServedModel(folder, lm.tokenizer, Server(url, tries=1))
+    model = ServedModel(Server(str(folder), url, tries=1), lm.tokenizer)
     with pytest.raises(BackendError, match="returns no log-probabilities of the prompt"):
         score_texts(model, model.encode(PAIRS[:1]))

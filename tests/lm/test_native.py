@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from anachron.core.errors import BackendError
 from anachron.data.dataset import Dataset
 from anachron.io.jobs import Callbacks
+from anachron.io.servers import Server
 from anachron.lm.batches import plan_requests
 from anachron.lm.formats import Format
 from anachron.lm.loading import load_model
@@ -27,7 +28,6 @@ from anachron.lm.plans import Plan
 from anachron.lm.prefix_tree import distinct_prefixes
 from anachron.lm.scorer import score_texts
 from anachron.lm.scoring import Counters
-from anachron.lm.server.connection import Server
 from anachron.lm.server.served import ServedModel
 from anachron.lm.spans import Encoded
 from anachron.lm.tokenizers import load_tokenizer
@@ -61,7 +61,7 @@ def serve() -> Iterator[Callable[[str], str]]:
 
 def served(url: str, name: str = "served", **how: int) -> tuple[ServedModel, list[str]]:
     told: list[str] = []
-    return ServedModel(name, load_tokenizer("demo"), Server(url, **how), told.append), told
+    return ServedModel(Server(name, url, **how), load_tokenizer("demo"), told.append), told
 
 
 def counts(url: str) -> dict[str, int]:

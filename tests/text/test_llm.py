@@ -18,7 +18,7 @@ from anachron.io.answers import Answer, AnswerCache, default_cache, prompt_key
 from anachron.io.jobs import Callbacks
 from anachron.io.llm import ask_all
 from anachron.io.llm_settings import LlmSettings, NoAnswer, Usage
-from anachron.io.servers import key_for, open_to_all, public_url, retry_after, server_identity, shown
+from anachron.io.servers import key_for, open_to_all, public_url, retry_after, secrets_of, server_identity, shown
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
@@ -126,7 +126,7 @@ def test_an_address_has_one_spelling_and_nothing_secret(address: str, identity: 
 
 
 def test_the_public_service_has_an_address_like_others(monkeypatch: pytest.MonkeyPatch):
-    assert LlmSettings("m").server == LlmSettings("m", "https://api.openai.com:443/v1/").server
+    assert LlmSettings("m").identity == LlmSettings("m", "https://api.openai.com:443/v1/").identity
     monkeypatch.setenv("OPENAI_BASE_URL", "http://gpu-box:8000/v1")
     assert LlmSettings("m").recorded()["base_url"] == "http://gpu-box:8000/v1"
 
@@ -446,7 +446,6 @@ def test_where_a_key_goes_and_what_is_warned_of(monkeypatch: pytest.MonkeyPatch)
         (KEY.upper(), "***"),
         (f"it begins {KEY[:8]} and ends {KEY[-9:]}", "it begins *** and ends ***"),
         (f"it begins {KEY[:7]}", f"it begins {KEY[:7]}"),
-        (KEY.encode().hex(), "***"),
         ("İstanbul " + KEY, "İstanbul ***"),
         ("two\nlines \x1b[31m\u202e", "two lines [31m"),
         ("x" * 500, "x" * 300),
@@ -456,12 +455,10 @@ def test_words_of_a_server_are_one_line_without_the_key(text: str, expected: str
     assert shown(text, (KEY,)) == expected
 
 
-@pytest.mark.parametrize("before", ["", "a", "ab", "Bearer "])
-def test_a_key_in_base64_is_hidden_wherever_it_begins(before: str):
-    """But for the letters at its ends, which stand for what is beside it, too."""
-    whole = b64encode(f"{before}{KEY} and more".encode()).decode()
-    line = shown(whole, (KEY,))
-    assert line.count("***") == 1 and len(whole) - len(line.replace("***", "")) >= len(KEY) * 4 / 3 - 4
+def test_a_password_is_hidden_as_a_header_holds_it():
+    header = b64encode(b"me:pass word").decode()
+    secrets = secrets_of("http://me:pass%20word@host/v1", "")
+    assert shown(f"Basic {header}, pass word, pass%20word", secrets) == "Basic ***, ***, ***"
 
 
 def test_a_short_key_is_hidden_whole():

@@ -17,6 +17,7 @@ from anachron.io.json_answers import object_in
 from anachron.io.llm import ask_all
 from anachron.io.llm_settings import Learned, LlmSettings, NoAnswer
 from anachron.io.servers import (
+    Server,
     check_address,
     check_variable,
     is_this_machine,
@@ -26,7 +27,6 @@ from anachron.io.servers import (
     shown,
 )
 from anachron.lm.server.connection import Connection
-from anachron.lm.server.connection import Server as ScoringServer
 from anachron.probe.backends import Backend
 from llm_server import Reply, chat, error, serving
 
@@ -163,7 +163,8 @@ def test_a_request_to_this_machine_passes_no_proxy(tmp_path: Path, monkeypatch: 
             url = f"http://{host}:{port}/v1"
             answers, _ = ask(url, tmp_path / str(number), api_key_env="MY_KEY")
             assert [answer.text for answer in answers if isinstance(answer, Answer)] == ["here"]
-            assert b"here" in Connection("m", ScoringServer(url, KEY, tries=1, timeout=5)).complete(prompt=[1])
+            connection = Connection(Server("m", url, api_key_env="MY_KEY", tries=1, timeout=5))
+            assert b"here" in connection.complete(prompt=[1])
         assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
     assert proxy.read_text() == ""
     (answer,), _ = ask("http://models.example/v1", tmp_path / "far")  # what lies elsewhere is reached as it always was
@@ -205,7 +206,7 @@ def test_which_hosts_are_this_machine():
      "http://ho st/v1", "http://host/v1\x00", "http://host/\x7f", "http://host\u2028/v1", "http://host/v1#part"],
 )  # fmt: skip
 def test_addresses_that_no_request_can_hold(url: str, tmp_path: Path):
-    for refused in (lambda: check_address(url), lambda: LlmSettings("m", url), lambda: ScoringServer(url)):
+    for refused in (lambda: check_address(url), lambda: LlmSettings("m", url), lambda: Server("m", url)):
         with pytest.raises(ConfigError, match="http://host:port/v1") as caught:
             refused()
         assert str(caught.value).isprintable()
@@ -245,7 +246,7 @@ def test_numbers_that_no_request_can_have(options: dict):
         LlmSettings("m", **options)
     if "timeout" in options:
         with pytest.raises(ConfigError, match="timeout"):
-            ScoringServer("http://host/v1", **options)
+            Server("m", "http://host/v1", **options)
 
 
 @pytest.mark.parametrize("option", ["--timeout inf", "--price-in inf", "--price-out nan", "--pause nan"])
@@ -274,8 +275,8 @@ def test_a_query_stands_behind_the_path_of_each_request(tmp_path: Path, monkeypa
         monkeypatch.setattr(handler, "do_POST", lambda self: (paths.append(self.path), post(self))[1])
         for number, url in enumerate((f"{server.url}?{QUERY}", f"{server.url}/?{QUERY}")):
             ask(url, tmp_path / str(number))
-            Connection("m", ScoringServer(url, tries=1)).complete(prompt=[1])
-        connection = Connection("m", ScoringServer(f"{server.url}?{QUERY}", tries=1))
+            Connection(Server("m", url, tries=1)).complete(prompt=[1])
+        connection = Connection(Server("m", f"{server.url}?{QUERY}", tries=1))
         assert connection.root == server.url.removesuffix("/v1")
         (answer,), _ = ask(f"{server.url}?{QUERY}", tmp_path / "refused", tries=1)
     assert paths[:4] == [f"/v1/chat/completions?{QUERY}", f"/v1/completions?{QUERY}"] * 2

@@ -10,6 +10,7 @@ import typer
 from anachron.cli.commands import SERVER
 from anachron.cli.options import PriceIn, PriceOut
 from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.io.servers import Server
 
 if TYPE_CHECKING:
     from anachron.cli.options import ModelOptions
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from anachron.probe.horizon.find import FoundHorizon
 
 ANSWERING = ("chat", "generate")
-CONCURRENCY = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ class AnswerOptions:
             )
         names = ("temperature", "max_tokens", "tries", "timeout", "pause")
         chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
-        concurrency = scorer.concurrency or CONCURRENCY
+        concurrency = scorer.concurrency or Server.concurrency
         settings = LlmSettings(
             model, scorer.base_url, api_key_env=scorer.api_key_env, concurrency=concurrency,
             same_as=scorer.same_as, **chosen,
@@ -233,7 +233,7 @@ def say_cost(
     ``--dry-run``, else said on the way."""
     from anachron.probe.ask.probing import cost_lines
 
-    concurrency = (scorer.concurrency or CONCURRENCY) if scorer.backend == "chat" else 1
+    concurrency = (scorer.concurrency or Server.concurrency) if scorer.backend == "chat" else 1
     alone = settings.budget is not None and settings.budget.unit != "calls" and asking.max_tokens is None
     lines = cost_lines(number, *cost, settings, 1 if alone else concurrency, noun)
     if alone and concurrency > 1:

@@ -1,6 +1,7 @@
 """Clients of servers that speak the OpenAI protocol: a request ends in time, goes nowhere else, and fits in memory."""
 
 import asyncio
+import json
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
@@ -10,67 +11,119 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from anachron.core.errors import BackendError, ConfigError, how_to_install
-from anachron.io.servers import is_openai, is_this_machine, public_url, secrets_of, shown, without_query
+from anachron.io.retries import Failure
+from anachron.io.servers import (
+    Server,
+    check_address,
+    is_openai,
+    is_this_machine,
+    key_for,
+    public_url,
+    retry_after,
+    secrets_of,
+    shown,
+    without_query,
+)
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
 
 LONGEST_REPLY = 64 * 2**20  # bytes, unpacked
 OF_OPENAI = ("openai-organization", "openai-project")  # what the package adds from the environment
 SENT = "send_request_headers.started"  # end of the name of an event: there is a connection, and a request goes out
+PASSING = (408, 409, 425, 429)  # of the 400s, what may be gone at the next try
+UNSENT = ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "InvalidURL")  # no request reached a server
 Reply = TypeVar("Reply")
+
+
+class Refused(Failure):
+    """A server answers with an HTTP status that is no success.
+
+    words: what it says, without the key. headers: of its reply. code, param: what is wrong, as OpenAI names it.
+    """
+
+    def __init__(self, error: "APIStatusError", hide: Callable[[str], str]) -> None:
+        body, self.status, self.headers = error.body, error.status_code, error.response.headers
+        self.words = hide(str((body.get("message") or json.dumps(body)) if isinstance(body, dict) else error.message))
+        self.code, self.param = error.code, error.param
+        words = f"HTTP {self.status}: {self.words}"
+        super().__init__(words, retry_after(self.headers), passing=self.status in PASSING or self.status >= 500)
+
+
+class Unanswered(Failure):
+    """No whole reply came. sent: whether the server may have got the request; cause: the system's words."""
+
+    def __init__(self, error: "APIConnectionError", hide: Callable[[str], str]) -> None:
+        self.kind, self.cause = type(error.__cause__).__name__, hide(str(error.__cause__ or ""))
+        self.sent = self.kind not in UNSENT
+        super().__init__(hide(f"{error.message} {error.__cause__ or ''}").strip())
 
 
 class Client:
     """A client of a server, which sends the key, if there is one, and to OpenAI alone what else says who asks.
 
-    May be used by many threads. timeout: seconds that a request may take, from the connection to the last byte: a
-    server that sends a byte now and then is given up like one that is silent. Redirections are not followed, for the
-    key would follow, too. What the address has as its query stands behind the path of each request. A proxy of the
-    environment is used, but not on the way to this machine itself: the key would leave it.
-    Raises `BackendError` without the package ``openai``; `ConfigError` for an address or a proxy that cannot be used.
+    May be used by many threads. A request may take as long as the server's ``timeout`` says, from the connection to
+    the last byte: a server that sends a byte now and then is given up like one that is silent. Redirections are not
+    followed, for the key would follow, too. What the address has as its query stands behind the path of each request.
+    A proxy of the environment is used, but not on the way to this machine itself: the key would leave it.
+
+    A public service is sent a key, another server none but one that was named for it. Raises `BackendError` without the
+    package ``openai``; `ConfigError` without a key where one is needed, and for an address or a proxy that cannot be
+    used.
     """
 
-    def __init__(self, address: str, key: str, timeout: float) -> None:
+    def __init__(self, server: Server) -> None:
+        check_address(server.address)
+        self.address, self.key = server.address, key_for(server.address, server.api_key_env)
         try:
             from openai import AsyncOpenAI
         except ImportError as error:
             raise BackendError(f"asking a model needs the package openai ({error}); {how_to_install('llm')}") from error
-        unsent = (() if is_openai(address) else OF_OPENAI) + (() if key else ("authorization",))
-        base, query = without_query(address)
-        http = _http_client(timeout, unsent, query, proxied=not is_this_machine(urlsplit(base).hostname or ""))
+        unsent = (() if is_openai(self.address) else OF_OPENAI) + (() if self.key else ("authorization",))
+        base, query = without_query(self.address)
+        self.where = public_url(base).rstrip("/")  # as it may be shown
+        here = is_this_machine(urlsplit(base).hostname or "")
+        http = _http_client(server.timeout, unsent, query, proxied=not here)
         try:
-            self.api = AsyncOpenAI(
-                api_key=key or "none", base_url=base, timeout=timeout, max_retries=0, http_client=http
-            )
+            self.api = AsyncOpenAI(api_key=self.key or "none", base_url=base, max_retries=0, http_client=http)
         except (_http_library().InvalidURL, ValueError) as error:
-            words = shown(error, secrets_of(base, key))
             raise ConfigError(
-                f"server address {public_url(base)!r}: {words}; write it as http://host:port/v1"
+                f"server address {self.where!r}: {self.hide(str(error))}; write it as http://host:port/v1"
             ) from None
-        self.base_url, self._loop = str(self.api.base_url), _loop(os.getpid())
+        self._loop = _loop(os.getpid())
+
+    def hide(self, words: str) -> str:
+        """A server's words as they may be shown."""
+        return shown(words, secrets_of(self.address, self.key))
 
     def ask(self, request: "Callable[[AsyncOpenAI], Coroutine[Any, Any, Reply]]") -> Reply:
-        """The reply to one request, made once. Raises what the package ``openai`` raises.
+        """The reply to one request, made once. Raises `Refused`, `Unanswered`, and `ValueError` for another reply.
 
         A reply beyond `LONGEST_REPLY` counts as no answer.
         """
+        from openai import APIConnectionError, APIStatusError, OpenAIError
+
         future = asyncio.run_coroutine_threadsafe(request(self.api), self._loop)
         try:
             return future.result()
-        except BaseException:
+        except APIStatusError as error:  # without its cause: a server may repeat a part of the key
+            raise Refused(error, self.hide) from None
+        except APIConnectionError as error:
+            raise Unanswered(error, self.hide) from None
+        except OpenAIError as error:
+            raise ValueError(self.hide(str(error))) from None
+        finally:
             future.cancel()  # of use for Ctrl-C alone
-            raise
 
-    def send(self, url: str, body: Mapping[str, Any] | None = None) -> bytes:
-        """What the server answers to a request that is not OpenAI's: POST of a body as JSON, GET without one.
+    def send(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        """What the server answers, as it is: to POST of a body as JSON, to GET without one. Raises as `ask`.
 
-        url: whole, and of the client's own server, for its key goes there. Raises as `ask`.
+        path: behind the server's address, or a whole address of the same server, for its key goes there.
         """
         kind = _http_library().Response
         if body is None:
-            return bytes(self.ask(lambda api: api.get(url, cast_to=kind)).content)
-        return bytes(self.ask(lambda api: api.post(url, cast_to=kind, body=dict(body))).content)
+            return bytes(self.ask(lambda api: api.get(path, cast_to=kind)).content)
+        return bytes(self.ask(lambda api: api.post(path, cast_to=kind, body=dict(body))).content)
 
 
 @lru_cache(maxsize=1)

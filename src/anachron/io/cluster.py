@@ -186,20 +186,12 @@ def _check_reachable(address: str) -> None:
 def _no_cluster(address: str, error: Exception) -> ConfigError:
     said = f"{type(error).__name__} {error}".lower()
     start = "start one by ray start --head, or use --ray local"
-    host = address.removeprefix("ray://").rpartition(":")[0] or "HEAD"
-    token = (
-        f"type `mkdir -p ~/.ray; scp {host}:.ray/auth_token ~/.ray/; export RAY_AUTH_MODE=token` here and on every "
-        "machine (before `ray start`, `ray get-auth-token --generate` makes one), or start Ray on all of them with "
-        "RAY_AUTH_MODE=disabled, in a network that nobody else reaches, and set that here too"
-    )
-    if "authenticat" in said:  # seldom in the first line
+    # all that Ray says of a token that the cluster refuses is that it failed to connect
+    if "authenticat" in said or "failed to connect to ray cluster" in said:
         return ConfigError(
-            f"--ray {address}: the cluster asks for a token, and this machine has none or another one; {token}"
-        )
-    if "failed to connect to ray cluster" in said:  # all that Ray says of a token that the cluster refuses
-        return ConfigError(
-            f"--ray {address}: this machine is refused, most likely because the cluster asks for a token, and "
-            f"the one here is another or RAY_AUTH_MODE is not token; {token}; if no Ray is there at all, {start}"
+            f"--ray {address}: this machine is refused, most likely because the cluster asks for a token: copy the "
+            "head's ~/.ray/auth_token to ~/.ray/ and set RAY_AUTH_MODE=token here and on every machine, or start Ray "
+            f"on all of them, and this command, with RAY_AUTH_MODE=disabled; if no Ray is there at all, {start}"
         )
     return ConfigError(f"--ray {address}: no cluster there ({first_line(error)}); {start}")
 

@@ -39,7 +39,7 @@ def ask_all(
     *,
     schema: dict[str, Any] | None = None,
     keep_cut_off: bool = False,
-    opened: tuple[Client, str] | None = None,
+    client: Client | None = None,
     meter: Meter | None = None,
     learned: Learned | None = None,
     callbacks: Callbacks | None = None,
@@ -49,7 +49,7 @@ def ask_all(
     cache: where answers are kept, by default one folder for all runs, in the user's cache folder.
     schema: a JSON schema that the answer must follow, where the server can hold the model to one.
     keep_cut_off: an answer that ended at the server's limit is an answer, and not asked for again.
-    opened: a client and its key (`anachron.io.llm_requests.open_client`), for those who ask several times.
+    client: one that is open, for those who ask several times.
     meter: counts what requests cost, and ends them: what is not asked then is a `NoAnswer` for the reason `UNPAID`.
     learned: what the server does not take, for those who ask several times.
     callbacks: told (answers, of how many), and what the run does without.
@@ -61,7 +61,7 @@ def ask_all(
     callbacks = callbacks or Callbacks()
     kept_answers = cache if isinstance(cache, AnswerCache) else AnswerCache(cache or default_cache())
     parameters = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "schema": schema}
-    keys = [prompt_key(settings.model, prompt, parameters, settings.server) for prompt in prompts]
+    keys = [prompt_key(settings.model, prompt, parameters, settings.identity) for prompt in prompts]
     texts = dict(zip(keys, prompts, strict=True))
     usage, meter = Usage(), meter or Unmetered()
     answers: dict[str, Answer | NoAnswer] = {}
@@ -77,7 +77,7 @@ def ask_all(
         bar.progress(len(answers), len(texts))
         if missing:
             asker = Asker(
-                settings, kept_answers, schema, usage, bar.notice, keep_cut_off, opened, meter, learned or Learned(),
+                settings, kept_answers, schema, usage, bar.notice, keep_cut_off, client, meter, learned or Learned(),
                 bar.warn,
             )  # fmt: skip
             _ask_missing(asker, missing, answers, bar)
@@ -110,7 +110,7 @@ def _kept(
     if unnamed and UNKNOWN not in same_as:
         raise ConfigError(
             f"{unnamed:,} answers in {cache.folder} are of an earlier version, which recorded neither their server nor "
-            f"a checksum; if {settings.server} gave them, add --same-as {UNKNOWN} to use them as they are, or choose "
+            f"a checksum; if {settings.identity} gave them, add --same-as {UNKNOWN} to use them as they are, or choose "
             "another folder of answers to ask anew"
         )
     if unnamed:

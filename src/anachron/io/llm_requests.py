@@ -7,35 +7,21 @@ all tries. Where the first few are all refused, an innocent one tells whether th
 requests, which ends the run, or their content.
 """
 
-import json
 import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tenacity import stop_after_attempt, stop_when_event_set
 
 from anachron.core.errors import BackendError, ConfigError
 from anachron.io.answers import Answer, AnswerCache
-from anachron.io.clients import Client
+from anachron.io.clients import Client, Refused, Unanswered
 from anachron.io.llm_settings import Learned, LlmSettings, Lost, Meter, NoAnswer, Unmetered, Usage
-from anachron.io.retries import LONGEST_RETRY_AFTER, Passing, passes, repeating
-from anachron.io.servers import (
-    OPENAI,
-    check_address,
-    key_for,
-    open_to_all,
-    public_url,
-    redirected,
-    retry_after,
-    secrets_of,
-    shown,
-)
+from anachron.io.retries import LONGEST_RETRY_AFTER, Failure, repeating
+from anachron.io.servers import open_to_all, redirected
 from anachron.io.untrusted import believed, reasoning_of, text_of
-
-if TYPE_CHECKING:
-    from openai import APIConnectionError, APIStatusError
 
 LONGEST_PAUSE = 60.0  # seconds between tries that we choose ourselves
 REFUSALS = 3  # requests refused before any was answered: then it may be the request's form, not its content
@@ -46,20 +32,9 @@ LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"  # two names of one lim
 OF_VALUE = re.compile(
     r"too (large|small|high|low)|at (least|most)|must be|greater|less than|exceed|_value", re.IGNORECASE
 )
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of a reply of another form
+UNREACHED = ("ConnectError", "UnsupportedProtocol", "InvalidURL")  # no server is there
 SLOW = (408, 504, 524)  # an error that tells of a time-out: what was written until then may be paid for
-UNSENT = ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "InvalidURL")  # no request reached a server
-
-
-def open_client(settings: LlmSettings) -> tuple[Client, str]:
-    """A client of the server, and the key it sends, which must never be shown.
-
-    Raises `BackendError` without the package ``openai``, and `ConfigError` without a key where one is needed: a key
-    that was named, or any for the public service. Another server is sent no key but one that was named for it.
-    """
-    address = settings.address or OPENAI
-    check_address(address)
-    key = key_for(address, settings.api_key_env)
-    return Client(address, key, settings.timeout), key
 
 
 @dataclass(slots=True)
@@ -72,7 +47,7 @@ class Asker:
     usage: Usage
     notice: Callable[[str], None]
     keep_cut_off: bool = False
-    opened: tuple[Client, str] | None = field(default=None, repr=False)  # a client that is there, and its key
+    client: Client | None = None  # one that is there
     meter: Meter = field(default_factory=Unmetered)
     learned: Learned = field(default_factory=Learned)
     warn: Callable[[str], None] = lambda message: None
@@ -83,17 +58,12 @@ class Asker:
     form_taken: bool | None = None  # whether `PLAIN` was answered; None where that is not known
     asking_plain: threading.Lock = field(default_factory=threading.Lock)
     unanswered: int = 0  # in a row
-    client: Client = field(init=False, repr=False)
-    key: str = field(init=False, repr=False)
+    web: Client = field(init=False)
 
     def __post_init__(self) -> None:
-        self.client, self.key = self.opened or open_client(self.settings)
-        if (warning := open_to_all(self.client.base_url, self.key)) is not None:
+        self.web = self.client or Client(self.settings)
+        if (warning := open_to_all(self.web.address, self.web.key)) is not None:
             self.notice(warning)
-
-    @property
-    def where(self) -> str:
-        return public_url(self.client.base_url).rstrip("/")
 
     def ask(self, key: str, prompt: str) -> Answer | NoAnswer:
         """One prompt's answer, kept on disk; or why there is none. Raises what concerns all, and ends the run.
@@ -120,13 +90,13 @@ class Asker:
                     return NoAnswer("no answer from the server", f"{seen}; the budget allows no other try")
                 try:
                     reply = self._once(prompt, last=again.statistics["attempt_number"] == self.settings.tries)
-                except Passing as failure:
+                except Failure as failure:
                     seen = str(failure)
                     raise
                 if not isinstance(reply, str):
                     return reply
                 seen = reply
-            raise Passing(seen)  # never tried again: the run has ended
+            raise Failure(seen)  # never tried again: the run has ended
 
         over = stop_after_attempt(self.settings.tries) | stop_when_event_set(self.stop)
         again = repeating(
@@ -135,7 +105,7 @@ class Asker:
         )  # fmt: skip
         try:
             reply = again(attempt)
-        except Passing as last:
+        except Failure as last:
             asked = "" if (last.wait or 0) <= LONGEST_RETRY_AFTER else f"; the server asks to wait {last.wait:.0f} s"
             return self._give_up(again.statistics["attempt_number"], f"{last}{asked}")
         if isinstance(reply, Answer):
@@ -149,29 +119,32 @@ class Asker:
     def _once(self, prompt: str, *, last: bool) -> Answer | NoAnswer | str:
         """One request: its answer, why there will be none, or a refusal of what is left out from now on.
 
-        last: whether no other try follows. Raises `Passing`, and what concerns all.
+        last: whether no other try follows. Raises a `Failure` that passes, and what concerns all.
         """
-        from openai import APIConnectionError, APIStatusError, OpenAIError
-
         sent = self._sent()
         with self.lock:
             self.usage.requests += 1
         try:
             return self._metered(prompt, sent)
-        except APIStatusError as error:
+        except Refused as error:
             self.heard = True
-            seen = f"HTTP {error.status_code}: {self._message(error)}"
             self._raise_for_all(error)
             if self._drop(error, sent):
-                return seen
-            if not passes(error.status_code):
-                return self._refuse(seen)
-            raise Passing(seen, retry_after(error.response.headers)) from None
-        except APIConnectionError as error:
-            raise Passing(self._raise_without_server(error, last=last)) from None
-        except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                return str(error)
+            if not error.passing:
+                return self._refuse(str(error))
+            raise
+        except Unanswered as error:
+            if error.kind in UNREACHED and (last or not self.heard):
+                after = f"stopped answering after {self.usage.answers} answers, which are kept"
+                raise BackendError(
+                    f"no server at {self.web.where} ({after if self.heard else error.cause}); start it or correct "
+                    "--base-url"
+                ) from None
+            raise
+        except UNREADABLE as error:
             self.heard = True  # a reply in no form that the protocol knows, such as a page of a proxy
-            raise Passing(
+            raise Failure(
                 f"a reply that is not a chat completion ({type(error).__name__}); does --base-url end in /v1?"
             ) from None
 
@@ -191,17 +164,15 @@ class Asker:
 
     def _metered(self, prompt: str, sent: set[str]) -> Answer:
         """A request, of which the meter learns what became of it. Raises as `_request`."""
-        from openai import APIConnectionError, APIStatusError
-
         came: Answer | Lost = "unknown"
         try:
             came = self._request(prompt, sent)
             return came
-        except APIStatusError as error:
-            came = "nothing" if error.status_code == 429 else "unknown" if error.status_code in SLOW else "refused"
+        except Refused as error:
+            came = "nothing" if error.status == 429 else "unknown" if error.status in SLOW else "refused"
             raise
-        except APIConnectionError as error:
-            came = "nothing" if type(error.__cause__).__name__ in UNSENT else "unknown"
+        except Unanswered as error:
+            came = "unknown" if error.sent else "nothing"
             raise
         finally:
             self.meter.settle(prompt, came)
@@ -217,10 +188,10 @@ class Asker:
             options[LIMIT if LIMIT in sent else NEW_LIMIT] = self.settings.max_tokens
         # one message: not every chat template knows the role system
         asked: Any = {"model": self.settings.model, "messages": [{"role": "user", "content": prompt}], **options}
-        reply = self.client.ask(lambda api: api.chat.completions.create(**asked))
-        if len(self.key) >= KEY_LENGTH and self.key in str(reply):
+        reply = self.web.ask(lambda api: api.chat.completions.create(**asked))
+        if len(self.web.key) >= KEY_LENGTH and self.web.key in str(reply):
             raise BackendError(
-                f"{self.where} repeats the key in its answer, which is therefore not kept; do not trust it"
+                f"{self.web.where} repeats the key in its answer, which is therefore not kept; do not trust it"
             )
         choice, usage = reply.choices[0], reply.usage
         message = choice.message
@@ -248,7 +219,7 @@ class Asker:
 
     def _keep(self, key: str, prompt: str, answer: Answer) -> None:
         if self.keep_cut_off or not answer.cut_off:
-            self.cache.put(key, self.settings.model, prompt, answer, self.settings.server)
+            self.cache.put(key, self.settings.model, prompt, answer, self.settings.identity)
         with self.lock:
             self.heard, self.unanswered = True, 0
             self.usage.answers += 1
@@ -261,49 +232,38 @@ class Asker:
             self.usage.completion_tokens += answer.completion_tokens or 0
             self.usage.uncounted += answer.prompt_tokens is None
 
-    def _raise_for_all(self, error: "APIStatusError") -> None:
+    def _raise_for_all(self, error: Refused) -> None:
         """What no other prompt would fare better with. Without its cause: a server may echo a part of the key."""
-        status, name = error.status_code, self.settings.api_key_env or "OPENAI_API_KEY"
+        status, where, name = error.status, self.web.where, self.settings.api_key_env or "OPENAI_API_KEY"
         if 300 <= status < 400:
-            raise ConfigError(self._hide(redirected(self.where, status, error.response.headers))) from None
-        if status in (401, 403) and not self.key:
+            raise ConfigError(self.web.hide(redirected(where, status, error.headers))) from None
+        if status in (401, 403) and not self.web.key:
             raise ConfigError(
-                f"{self.where} wants a key (HTTP {status}); name the variable that holds it with --api-key-env"
+                f"{where} wants a key (HTTP {status}); name the variable that holds it with --api-key-env"
             ) from None
         if status in (401, 403):
-            words = f": {self._message(error)}" if status == 403 else ""
+            words = f": {error.words}" if status == 403 else ""
             raise ConfigError(
-                f"{self.where} refuses the key (HTTP {status}{words}); set {name} in the environment to a good one"
+                f"{where} refuses the key (HTTP {status}{words}); set {name} in the environment to a good one"
             ) from None
         if status == 404:
             raise ConfigError(
-                f"{self.where} has no model {self.settings.model!r} (HTTP 404: {self._message(error)}); check its name "
-                "and that --base-url ends as the server wants it, mostly in /v1"
+                f"{where} has no model {self.settings.model!r} (HTTP 404: {error.words}); check its name and that "
+                "--base-url ends as the server wants it, mostly in /v1"
             ) from None
         if status == 429 and error.code == "insufficient_quota":
-            raise BackendError(f"{self.where}: the account has no credit left; what was answered is kept") from None
+            raise BackendError(f"{where}: the account has no credit left; what was answered is kept") from None
 
-    def _raise_without_server(self, error: "APIConnectionError", *, last: bool) -> str:
-        cause = error.__cause__
-        reached = type(cause).__name__ not in ("ConnectError", "UnsupportedProtocol", "InvalidURL")
-        if not reached and (last or not self.heard):
-            reason = self._hide(str(cause))
-            after = f"stopped answering after {self.usage.answers} answers, which are kept" if self.heard else ""
-            raise BackendError(
-                f"no server at {self.where} ({after or reason}); start it or correct --base-url"
-            ) from None
-        return self._hide(f"{error.message} {cause or ''}").strip()
-
-    def _drop(self, error: "APIStatusError", sent: set[str]) -> bool:
+    def _drop(self, error: Refused, sent: set[str]) -> bool:
         """Whether the server refused something that can be left out or named otherwise, as it is from now on."""
-        if error.status_code not in (400, 422, 501):
+        if error.status not in (400, 422, 501):
             return False
-        words = (error.param or self._message(error)).replace("json_schema", "response_format")
+        words = (error.param or error.words).replace("json_schema", "response_format")
         named = next((name for name in (*DROPPABLE, LIMIT) if name in sent and name in words), None)
         absent = {"response_format": self.schema, LIMIT: self.settings.max_tokens}
         if named is None or absent.get(named, named) is None:
             return False
-        if named == LIMIT and OF_VALUE.search(f"{error.code} {self._message(error)}"):
+        if named == LIMIT and OF_VALUE.search(f"{error.code} {error.words}"):
             return False  # under its other name it might be passed over, and then nothing would hold answers to it
         with self.lock:
             news = named not in self.learned.dropped
@@ -327,22 +287,20 @@ class Asker:
             if self.form_taken is None and not self.stop.is_set():
                 self.form_taken = self._ask_plain()
         if self.form_taken is False and not self.usage.answers:
-            raise BackendError(f"{self.where} refuses every request ({seen})")
+            raise BackendError(f"{self.web.where} refuses every request ({seen})")
         return NoAnswer("request refused", seen)
 
     def _ask_plain(self) -> bool | None:
         """Whether the server answers `PLAIN` in the form of all requests; None where it neither answers nor refuses."""
-        from openai import APIStatusError, OpenAIError
-
         if not self.meter.take(PLAIN, self.settings.max_tokens):
             return None
         with self.lock:
             self.usage.requests += 1
         try:
             answer = self._metered(PLAIN, self._sent())
-        except APIStatusError as error:
-            return None if passes(error.status_code) else False
-        except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except Refused as error:
+            return None if error.passing else False
+        except (Unanswered, *UNREADABLE):
             return None  # the requests that follow will show what is wrong
         self._count(answer)
         return True
@@ -355,15 +313,7 @@ class Asker:
             dead = self.unanswered >= max(3, self.settings.concurrency)
         if dead:
             raise BackendError(
-                f"{self.where} left {self.unanswered} requests in a row unanswered ({tries} tries each; the last: "
+                f"{self.web.where} left {self.unanswered} requests in a row unanswered ({tries} tries each; the last: "
                 f"{seen}); {self.usage.answers} answers are kept, and the same command goes on from there"
             )
         return NoAnswer("no answer from the server", f"{tries} tries; the last: {seen}")
-
-    def _message(self, error: "APIStatusError") -> str:
-        body = error.body
-        text = body.get("message", json.dumps(body)) if isinstance(body, dict) else None
-        return self._hide(str(text or error.message))
-
-    def _hide(self, text: str) -> str:
-        return shown(text, secrets_of(self.settings.address or OPENAI, self.key))

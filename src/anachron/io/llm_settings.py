@@ -1,21 +1,11 @@
 """Which language model is asked and how, and what comes of it: an answer or none, and what that took."""
 
-import os
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from anachron.core.errors import ConfigError
-from anachron.io.servers import (
-    OPENAI,
-    check_address,
-    check_timeout,
-    check_variable,
-    same_servers,
-    server_identity,
-    variable_shown,
-)
+from anachron.io.servers import Server, variable_shown
 
 if TYPE_CHECKING:
     from anachron.io.answers import Answer
@@ -31,68 +21,29 @@ def check_prices(read: float, written: float) -> None:
 
 
 @dataclass(frozen=True)
-class LlmSettings:
-    """Which language model is asked, where, and how requests are retried.
+class LlmSettings(Server):
+    """Which language model is asked, where and how: a `Server`, of which answers are wanted.
 
-    model: its name on the server.
-    base_url: address of the server, by default ``OPENAI_BASE_URL`` or OpenAI's own.
-    api_key_env: the environment variable that holds the key.
-    temperature: sampling temperature.
-    max_tokens: maximum number of tokens per answer, by default the server's limit.
-    concurrency: number of concurrent requests.
-    tries: attempts per request before it counts as failed.
-    timeout: seconds without a reply after which a request is retried.
-    pause: seconds before the first retry; doubled for each further one.
-    same_as: other addresses that served the same model, so that answers kept from there are its own; ``unknown`` for
-        answers that an earlier version kept without an address.
+    temperature: sampling temperature. max_tokens: maximum number of tokens per answer, by default the server's limit.
 
     Raises `ConfigError` for an empty name, an invalid address and numbers out of range.
     """
 
-    model: str
-    base_url: str | None = None
     _: KW_ONLY
-    api_key_env: str | None = None
     temperature: float = 0.0
     max_tokens: int | None = None
-    concurrency: int = 8
-    tries: int = 6
-    timeout: float = 120.0
-    pause: float = 1.0
-    same_as: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if not self.model.strip():
-            raise ConfigError("the model's name is empty; give it as the server knows it")
-        object.__setattr__(self, "same_as", same_servers(self.same_as))
-        if self.base_url is not None:
-            check_address(self.base_url)
-        for name, least in (("concurrency", 1), ("tries", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} {getattr(self, name)}: must be at least {least}")
-        if self.api_key_env is not None:
-            check_variable(self.api_key_env)
-        check_timeout(self.timeout)
-        for name, value in (("pause", self.pause), ("temperature", self.temperature)):
-            if not 0 <= value < inf:
-                raise ConfigError(f"{name} {value}: give a number, 0 or more")
+        super().__post_init__()
+        if not 0 <= self.temperature < inf:
+            raise ConfigError(f"temperature {self.temperature}: give a number, 0 or more")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ConfigError(f"max_tokens {self.max_tokens}: an answer has at least 1")
-
-    @property
-    def address(self) -> str | None:
-        """Of the server that was named, here or in the environment; None for OpenAI's own."""
-        return self.base_url or os.environ.get("OPENAI_BASE_URL")
-
-    @property
-    def server(self) -> str:
-        """Who answers: the address as `server_identity` writes it."""
-        return server_identity(self.address or OPENAI)
 
     def recorded(self) -> dict[str, Any]:
         """For a manifest: all settings, and the address without what is secret in it."""
         key = None if self.api_key_env is None else variable_shown(self.api_key_env)
-        return asdict(self) | {"base_url": self.server, "same_as": list(self.same_as or ()), "api_key_env": key}
+        return asdict(self) | {"base_url": self.identity, "same_as": list(self.same_as or ()), "api_key_env": key}
 
 
 @dataclass(frozen=True, slots=True)

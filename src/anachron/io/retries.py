@@ -5,22 +5,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 LONGEST_RETRY_AFTER = 600.0  # seconds; a model server that asks for more has no place for this run
 
 
-class Passing(Exception):
-    """A failure that may be gone at the next try. wait: seconds that the server asks for; None where it names none."""
+class Failure(Exception):
+    """A request failed.
 
-    def __init__(self, words: str, wait: float | None = None) -> None:
+    wait: seconds that the server asks for; None where it names none. passing: whether it may succeed at the next try.
+    """
+
+    def __init__(self, words: str, wait: float | None = None, *, passing: bool = True) -> None:
         super().__init__(words)
-        self.wait = wait
-
-
-def passes(status: int) -> bool:
-    """Whether an error with this HTTP status may be gone at the next try."""
-    return status in (408, 409, 425, 429) or status >= 500
+        self.wait, self.passing = wait, passing
 
 
 def failure(state: RetryCallState) -> Any:
@@ -32,7 +30,7 @@ def repeating(
     first: float, longest: float, stop: Callable[[RetryCallState], bool], sleep: Callable[[float], Any] = time.sleep,
     *, longest_wait: float | None = None, apart: float = 0.0, **told: Any,
 ) -> Retrying:  # fmt: skip
-    """What calls a function again for as long as it raises `Passing`; that of the last try is raised.
+    """What calls a function again for as long as it raises a `Failure` that passes; that of the last try is raised.
 
     first, longest: seconds before the second try, doubled before each that follows up to the longest. longest_wait:
     a server that asks for more is not asked again. apart: most seconds that are added to what a server asks for, so
@@ -48,4 +46,7 @@ def repeating(
         asked = failure(state).wait or 0.0
         return stop(state) or (longest_wait is not None and asked > longest_wait)
 
-    return Retrying(retry=retry_if_exception_type(Passing), wait=wait, stop=over, sleep=sleep, reraise=True, **told)
+    def passing(error: BaseException) -> bool:
+        return isinstance(error, Failure) and error.passing
+
+    return Retrying(retry=retry_if_exception(passing), wait=wait, stop=over, sleep=sleep, reraise=True, **told)

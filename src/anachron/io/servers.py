@@ -6,11 +6,13 @@ was not meant for.
 
 import os
 import re
-from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
+from math import inf
 from socket import inet_aton
 from string import ascii_lowercase, ascii_uppercase
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -26,6 +28,60 @@ LONGEST_NAME = 40  # letters of a variable's name that is shown though no such v
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _SECONDS = re.compile(r"\d+(\.\d+)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A model behind a server, and how requests to it are made and repeated.
+
+    model: its name on the server.
+    base_url: address of the server, by default ``OPENAI_BASE_URL`` or OpenAI's own.
+    api_key_env: the environment variable that holds the key.
+    concurrency: number of concurrent requests.
+    tries: attempts per request before it counts as failed.
+    timeout: seconds without a whole reply after which a request is retried.
+    pause: seconds before the first retry; doubled for each further one.
+    same_as: other addresses that served the same model, so that answers kept from there are its own; ``unknown`` for
+        answers that an earlier version kept without an address.
+
+    Raises `ConfigError` for an empty name, an invalid address and numbers out of range.
+    """
+
+    model: str
+    base_url: str | None = None
+    _: KW_ONLY
+    api_key_env: str | None = None
+    concurrency: int = 8
+    tries: int = 6
+    timeout: float = 120.0
+    pause: float = 1.0
+    same_as: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.model.strip():
+            raise ConfigError("the model's name is empty; give it as the server knows it")
+        object.__setattr__(self, "same_as", same_servers(self.same_as))
+        if self.base_url is not None:
+            check_address(self.base_url)
+        if self.api_key_env is not None:
+            check_variable(self.api_key_env)
+        for name in ("concurrency", "tries"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} {getattr(self, name)}: must be at least 1")
+        if not 0 < self.timeout <= LONGEST_TIMEOUT:
+            raise ConfigError(f"timeout {self.timeout}: give seconds above 0, at most {LONGEST_TIMEOUT:,} (a week)")
+        if not 0 <= self.pause < inf:
+            raise ConfigError(f"pause {self.pause}: give a number, 0 or more")
+
+    @property
+    def address(self) -> str:
+        """Where requests go: to the server that was named, here or in the environment, or to OpenAI's own."""
+        return self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+
+    @property
+    def identity(self) -> str:
+        """Who answers: the address as `server_identity` writes it."""
+        return server_identity(self.address)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -93,12 +149,6 @@ def without_query(url: str) -> tuple[str, str]:
     return address, query
 
 
-def check_timeout(seconds: float) -> None:
-    """Raise `ConfigError` for a time that no request can take."""
-    if not 0 < seconds <= LONGEST_TIMEOUT:
-        raise ConfigError(f"timeout {seconds}: give seconds above 0, at most {LONGEST_TIMEOUT:,} (a week)")
-
-
 def check_variable(name: str) -> None:
     """Raise `ConfigError` for what cannot be the name of an environment variable, and may be the key itself."""
     if not _VARIABLE.fullmatch(name):
@@ -157,10 +207,11 @@ def open_to_all(address: str, key: str) -> str | None:
 def secrets_of(address: str, key: str) -> tuple[str, ...]:
     """What of a server's address and key must not be shown; of the address a password and what its query says."""
     parts = urlsplit(address)
-    said = [value for _, value in parse_qsl(parts.query) if len(value) >= SHORTEST]
-    return tuple(
-        secret for secret in (key, parts.password and unquote(parts.password), parts.password, *said) if secret
-    )
+    values = [value for _, value in parse_qsl(parts.query) if len(value) >= SHORTEST]
+    password = unquote(parts.password or "")
+    # as a user and a password stand in a header
+    basic = b64encode(f"{unquote(parts.username or '')}:{password}".encode()).decode() if password else ""
+    return tuple(secret for secret in (key, password, basic, *values) if secret)
 
 
 def redirected(where: str, status: int, headers: Mapping[str, str]) -> str:
@@ -175,8 +226,8 @@ def redirected(where: str, status: int, headers: Mapping[str, str]) -> str:
 def shown(words: object, secrets: tuple[str, ...]) -> str:
     """A server's words as they may be shown: one line of printable text, not too long, ``***`` for secrets.
 
-    A secret is found as it is and as it would be written in an address, in base64 or in hexadecimal digits; of each,
-    any part of `SHORTEST` characters or more.
+    A secret is found as it is and as it would be written in an address; of each, any part of `SHORTEST` characters or
+    more.
     """
     text = " ".join("".join(sign if sign.isprintable() else " " for sign in str(words)[: 100 * WORDS]).split())
     return redacted(text, secrets)[:WORDS]
@@ -186,7 +237,7 @@ def redacted(text: str, secrets: tuple[str, ...]) -> str:
     """The text with ``***`` in place of every part that `shown` hides."""
     lower = text.translate(_LOWER)
     hidden = [False] * len(text)
-    for form in {form.translate(_LOWER) for secret in secrets for form in _forms(secret)}:
+    for form in {form.translate(_LOWER) for secret in secrets for form in (secret, quote(secret, safe=""))}:
         size = min(SHORTEST, len(form))
         parts = {form[i : i + size] for i in range(len(form) - size + 1)}
         for i in range(len(lower) - size + 1):
@@ -194,16 +245,6 @@ def redacted(text: str, secrets: tuple[str, ...]) -> str:
                 hidden[i : i + size] = [True] * size
     marked = "".join("\0" if hide else sign for sign, hide in zip(text, hidden, strict=True))
     return re.sub("\0+", "***", marked)
-
-
-def _forms(secret: str) -> list[str]:
-    data = secret.encode()
-    forms = [secret, quote(secret, safe=""), data.hex(), secret[::-1]]
-    for shift in range(3):  # in a longer text, such as "Bearer KEY", base64 depends on where the secret begins
-        for encode in (b64encode, urlsafe_b64encode):
-            whole = encode(b"\0" * shift + data).decode().rstrip("=")
-            forms.append(whole[(shift * 8 + 5) // 6 : -1])  # the letters at both ends depend on what is beside
-    return [form for form in forms if len(form) >= min(SHORTEST, len(secret))]
 
 
 def is_this_machine(host: str) -> bool:

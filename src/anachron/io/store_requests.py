@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tenacity import RetryCallState
 
 from anachron.core.errors import BackendError, ConfigError, how_to_install
-from anachron.io.retries import Passing, failure, repeating
+from anachron.io.retries import Failure, failure, repeating
 
 PATIENCE = 180.0  # seconds for which a request that fails is repeated; the variable sets others
 VARIABLE = "ANACHRON_STORE_SECONDS"
@@ -37,7 +37,7 @@ class StoreError(BackendError):
     """A store cannot be reached, refuses, or failed again and again."""
 
 
-class _Refused(Passing):
+class _Refused(Failure):
     """What a store refuses, which seldom passes."""
 
 
@@ -139,7 +139,7 @@ def repeated(path: Any, what: str, request: Callable[[], Result]) -> Result:
             if isinstance(error, final) or _lacks_keys(text):
                 raise StoreError(words) from None
             passing = isinstance(error, errors().GenericError) and not _refused(text)
-            raise (Passing if passing else _Refused)(words) from None
+            raise (Failure if passing else _Refused)(words) from None
 
     def over(state: RetryCallState) -> bool:
         refused = isinstance(failure(state), _Refused)
@@ -147,7 +147,7 @@ def repeated(path: Any, what: str, request: Callable[[], Result]) -> Result:
 
     try:
         return repeating(PAUSE, pauses(seconds)[1], over)(once)
-    except Passing as last:
+    except Failure as last:
         raise StoreError(str(last)) from None
 
 

@@ -14,12 +14,12 @@ from anachron.core.errors import ConfigError
 from anachron.io.files import Json, file_fingerprint, parse_json, read_text, versions
 from anachron.io.run_folder import RUN_FILE, RunFolder
 from anachron.io.servers import (
+    Server,
     check_address,
     check_variable,
     key_for,
     open_to_all,
     public_url,
-    same_servers,
     variable_shown,
 )
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ADAPTER, TEMPLATES = "adapter_config.json", "additional_chat_templates"
 BACKENDS = ("transformers", "openai", "llama.cpp")
-CONCURRENCY = 8
+PATIENT: dict[str, Any] = {"tries": 8, "timeout": 600.0, "pause": 0.5}  # a request may hold many texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,6 @@ def _served(
     name: str, backend: Backend, template: Path | str | None, loading: Mapping[str, Any],
     warn: Callable[[str], None], notice: Callable[[str], None],
 ) -> "Scorer":  # fmt: skip
-    from anachron.lm.server.connection import Server
     from anachron.lm.server.served import ServedModel
     from anachron.lm.tokenizers import load_tokenizer
 
@@ -173,8 +172,11 @@ def _served(
         trust_remote_code=loading.get("trust_remote_code", False),
         chat_template=text,
     )
-    server = Server(backend.base_url, key, backend.concurrency or CONCURRENCY, same_as=same_servers(backend.same_as))
-    return ServedModel(name, tokenizer, server, notice)
+    server = Server(
+        name, backend.base_url, api_key_env=backend.api_key_env, concurrency=backend.concurrency or Server.concurrency,
+        same_as=backend.same_as, **PATIENT,
+    )  # fmt: skip
+    return ServedModel(server, tokenizer, notice)
 
 
 def model_source(

@@ -8,9 +8,9 @@ from anachron.core.errors import DataError
 from anachron.core.periods import Boundaries, check_boundaries
 from anachron.data.build_statements import BuiltDataset, build_statements
 from anachron.data.question_files import check_style, verbalise
+from anachron.io.clients import Client
 from anachron.io.cluster import Spread, check_shared, worker_count
 from anachron.io.jobs import Callbacks
-from anachron.io.llm_requests import open_client
 from anachron.io.llm_settings import LlmSettings
 from anachron.io.stores import Place, place
 from anachron.wikidata.reading.dump import open_dump
@@ -109,7 +109,7 @@ def _check(
     """Raise now what one of the steps would raise about its options after hours of those before it."""
     check_style(settings.llm, settings.style)
     if settings.llm is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
-        open_client(settings.llm)
+        Client(settings.llm)
     check_boundaries(settings.boundaries)
     if workers is not None:
         worker_count(workers)

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from anachron.core.errors import BackendError, ConfigError, ModelError
-from anachron.io.servers import server_identity
+from anachron.io.clients import Refused
+from anachron.io.servers import Server
 from anachron.lm.batches import plan_requests
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.identity import hardware, tokenizer_fingerprint
 from anachron.lm.plans import Plan
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
-from anachron.lm.server.connection import Connection, Server
+from anachron.lm.server.connection import Connection
 from anachron.lm.server.native import NATIVE, NativeWay, check_trials, trials
 from anachron.lm.server.replies import Choice, Token, check_next, load_reply, read_cached, read_choices, scores
 from anachron.lm.spans import Encoded
@@ -40,17 +41,15 @@ Answer = tuple[np.ndarray, Counters]
 class ServedModel:
     """A model of a server as an `anachron.lm.scorer.Scorer`.
 
-    name: what the server calls it. tokenizer: the model's own, fast. tell: told by which way the server scores.
+    tokenizer: the model's own, fast. tell: told by which way the server scores.
     Raises `BackendError` where the package ``openai`` is missing.
     """
 
     prefix, dtype = "", "served"
 
-    def __init__(
-        self, name: str, tokenizer: Any, server: Server, tell: Callable[[str], None] = lambda message: None
-    ) -> None:
-        self.name, self.tokenizer, self.server, self.tell = name, tokenizer, server, tell
-        self.connection = Connection(name, server)
+    def __init__(self, server: Server, tokenizer: Any, tell: Callable[[str], None] = lambda message: None) -> None:
+        self.name, self.tokenizer, self.server, self.tell = server.model, tokenizer, server, tell
+        self.connection = Connection(server)
         self.form = 0  # of `FORMS`, final with the first answer
         self.native: NativeWay | None = None  # final with the first answer, too
         self._tokens: dict[int, Token] = {}
@@ -58,7 +57,7 @@ class ServedModel:
     @property
     def where(self) -> str:
         """The server's address as it may be shown."""
-        return self.connection.where
+        return self.connection.client.where
 
     @property
     def takes_ids(self) -> bool:
@@ -69,7 +68,7 @@ class ServedModel:
         tokenizer = tokenizer_fingerprint(self.tokenizer)
         known = {"model": self.name, "revision": None, "weights": None, "tokenizer": tokenizer}
         said = {"same_as": list(self.server.same_as)} if self.server.same_as else {}
-        return known | {"dtype": self.dtype, "device": server_identity(self.server.base_url), **said}
+        return known | {"dtype": self.dtype, "device": self.server.identity, **said}
 
     def about(self) -> dict[str, Any]:
         return {}
@@ -135,14 +134,12 @@ class ServedModel:
 
     def _find_way(self, text: Encoded) -> None:
         """Take the first of the servers' own ways that gives numbers for a text; tell which, or that there is none."""
-        from openai import APIStatusError
-
         hint = ""
         for way in NATIVE if self.connection.root else ():
             try:
                 reply = self.connection.post(way.path, way.asked(self.name, text, fresh=True))
-            except APIStatusError as error:  # an older version, or another server
-                hint = next((f"; vLLM has a faster one {how}" for said, how in HINTS if said in error.message), hint)
+            except Refused as error:  # an older version, or another server
+                hint = next((f"; vLLM has a faster one {how}" for said, how in HINTS if said in error.words), hint)
                 continue
             if way.is_spoken(reply) and (way.names_model or self._is_base_model()):
                 self.native = way
@@ -176,11 +173,9 @@ class ServedModel:
         raise BackendError(f"{self.where} gives no log-probabilities for a text of {len(text.ids)} tokens")
 
     def _post(self, path: str, asked: Mapping[str, Any]) -> bytes:
-        from openai import APIStatusError
-
         try:
             return self.connection.post(path, asked)
-        except APIStatusError as error:
+        except Refused as error:
             raise self.connection.failed(error) from None
 
     def _ask_first(self, texts: list[Encoded]) -> Answer:
@@ -188,8 +183,6 @@ class ServedModel:
 
         Where it takes none of the forms, what it said to the first is raised, for the others are less usual.
         """
-        from openai import APIStatusError
-
         refusal: BackendError | None = None
         for form in range(len(FORMS)):
             self.form = form
@@ -198,9 +191,9 @@ class ServedModel:
                 answers = self._scores(texts, choices)
                 self._check(texts, choices)
                 return answers, counters
-            except APIStatusError as error:
+            except Refused as error:
                 refusal = refusal or self.connection.failed(error)
-                if error.status_code not in REFUSED:
+                if error.status not in REFUSED:
                     break
             except ModelError as error:
                 raise ModelError(f"{error} ({refusal})") from None
@@ -209,8 +202,6 @@ class ServedModel:
 
     def _ask(self, texts: list[Encoded]) -> Answer:
         """Scores of the texts of a request, in the way and the form that the server takes."""
-        from openai import APIStatusError
-
         counters = Counters()
         if self.native:
             found = [self._score(self.native, text) for text in texts]
@@ -220,7 +211,7 @@ class ServedModel:
         try:
             choices, counters = self._choices(texts)
             return self._scores(texts, choices), counters
-        except APIStatusError as error:
+        except Refused as error:
             raise self.connection.failed(error) from None
 
     def _check(self, texts: list[Encoded], choices: list[Choice]) -> None:
@@ -276,10 +267,8 @@ class ServedModel:
         return str(written)
 
     def _request(self, prompt: Any, texts: list[Encoded], *, top: int, echo: bool) -> tuple[list[Choice], Counters]:
-        wanted = {"return_tokens_as_token_ids": True} if self.form == 0 else None
-        body = self.connection.complete(
-            prompt=prompt, max_tokens=1, temperature=0, echo=echo, logprobs=top, extra_body=wanted
-        )
+        wanted = {"return_tokens_as_token_ids": True} if self.form == 0 else {}
+        body = self.connection.complete(prompt=prompt, max_tokens=1, temperature=0, echo=echo, logprobs=top, **wanted)
         return self.connection.read_reply(_read, body, texts, self.name)
 
     def _token(self, id: int) -> Token:

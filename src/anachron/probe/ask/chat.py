@@ -10,7 +10,6 @@ from anachron.io.clients import Client
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
 from anachron.io.llm import ask_all
-from anachron.io.llm_requests import open_client
 from anachron.io.llm_settings import Learned, LlmSettings, Meter, NoAnswer, Unmetered
 from anachron.io.run_folder import SAME_AS
 
@@ -27,7 +26,7 @@ class ChatAnswerer:
     folder: Path
     label: str | None = None
     names: Counter[str] = field(default_factory=Counter)
-    opened: tuple[Client, str] | None = field(default=None, repr=False)
+    client: Client | None = field(default=None, repr=False)
     learned: Learned = field(default_factory=Learned, repr=False)
 
     @property
@@ -43,10 +42,9 @@ class ChatAnswerer:
         return self.metered_answers(prompts, callbacks, Unmetered())
 
     def metered_answers(self, prompts: Sequence[str], callbacks: Callbacks, meter: Meter) -> list[Answer | NoAnswer]:
-        if self.opened is None:
-            self.opened = open_client(self.settings)
+        self.client = self.client or Client(self.settings)
         replies, _ = ask_all(
-            prompts, self.settings, AnswerCache(self.folder), keep_cut_off=True, opened=self.opened, meter=meter,
+            prompts, self.settings, AnswerCache(self.folder), keep_cut_off=True, client=self.client, meter=meter,
             learned=self.learned, callbacks=callbacks,
         )  # fmt: skip
         for reply in replies:

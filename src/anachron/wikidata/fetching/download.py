@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from anachron.core.errors import AnachronError, BackendError, ConfigError, DataError, way_out
 from anachron.io.files import Json, read_json, versions, write_json
 from anachron.io.jobs import locked
-from anachron.io.retries import Passing
+from anachron.io.retries import Failure
 from anachron.io.servers import retry_after
 from anachron.wikidata.fetching.sources import RemoteFile
 from anachron.wikidata.fetching.web import MISSING, PASSING, FetchSettings, in_words, persist, refused
@@ -173,7 +173,7 @@ class _Transfer:
         return self.furthest > before
 
     def _once(self) -> None:
-        """Requests until the part is whole. Raises `Passing` where one fails."""
+        """Requests until the part is whole. Raises `Failure` where one fails."""
         import httpx2
 
         try:
@@ -181,7 +181,7 @@ class _Transfer:
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise ConfigError(f"{self.source.url} is not an address to fetch from: {error}") from error
         except (httpx2.TransportError, httpx2.TooManyRedirects) as error:
-            raise Passing(in_words(error)) from error
+            raise Failure(in_words(error)) from error
 
     def _request(self) -> None:
         state = _usable(self.target, self.source) or {}
@@ -203,7 +203,7 @@ class _Transfer:
                 if have < size:
                     problem = f"the connection ended after {have:,} of {size:,} bytes"
         if problem is not None:  # the connection is closed by now, so nothing is held while waiting
-            raise Passing(problem, retry_after(response.headers))
+            raise Failure(problem, retry_after(response.headers))
 
     def _problem(self, response: "httpx2.Response", have: int, state: Json) -> str | None:
         """Why an answer is of no use now, or ``None``. Raises `BackendError` when it will not be later either."""

@@ -14,7 +14,7 @@ from tenacity import RetryCallState, stop_after_attempt
 
 from anachron.core.errors import BackendError, ConfigError, how_to_install
 from anachron.io.files import versions
-from anachron.io.retries import Passing, failure, repeating
+from anachron.io.retries import Failure, failure, repeating
 from anachron.io.servers import retry_after
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def client(settings: FetchSettings) -> Iterator["httpx2.Client"]:
 def persist(
     settings: FetchSettings, url: str, once: Callable[[], Result], progressed: Callable[[], bool] = lambda: False
 ) -> Result:
-    """What a call gives, which is repeated while it raises `Passing`, as the settings say.
+    """What a call gives, which is repeated while it raises `Failure`, as the settings say.
 
     progressed: asked after each failure; progress begins the count and the pauses anew. Raises `BackendError` in the
     end.
@@ -93,7 +93,7 @@ def persist(
     )  # fmt: skip
     try:
         return again(once)
-    except Passing as last:
+    except Failure as last:
         if last.wait is not None and last.wait > settings.longest_wait:
             raise BackendError(
                 f"{url}: the server asks to wait {last.wait:,.0f} seconds; run the same command again then"
@@ -140,9 +140,9 @@ def request(
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise ConfigError(f"{url} is not an address to fetch from: {error}") from error
         except (httpx2.TransportError, httpx2.TooManyRedirects) as error:
-            raise Passing(in_words(error)) from error
+            raise Failure(in_words(error)) from error
         if response.status_code in PASSING:
-            raise Passing(f"the server answers {response.status_code}", retry_after(response.headers))
+            raise Failure(f"the server answers {response.status_code}", retry_after(response.headers))
         if response.status_code in MISSING:
             return None
         if response.is_success:
