@@ -137,8 +137,8 @@ def test_a_wrong_address_of_a_cluster():
 )
 def test_a_token_that_is_asked_for_is_named_with_what_to_type(words):
     told = str(_no_cluster("head:6379", ConnectionError(words)))
-    assert "ray get-auth-token --generate" in told and "RAY_AUTH_MODE=disabled" in told
-    assert "scp head:.ray/auth_token ~/.ray/; export RAY_AUTH_MODE=token" in told
+    assert "--ray head:6379" in told and "asks for a token" in told
+    assert "~/.ray/auth_token" in told and "`export RAY_AUTH_MODE=token`" in told
     assert "no cluster there (refused)" in str(_no_cluster("head:6379", ConnectionError("refused")))
 
 

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from anachron.cli.output import RESULTS
@@ -17,34 +16,20 @@ ROOM = 3 << 29  # bytes of addresses that torch and the smallest model take
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
-    pressed = False
-
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        pressed = True
-        signal.default_int_handler(number, frame)
-
-    before = signal.getsignal(signal.SIGINT)
-    listening = before is signal.default_int_handler  # a command started in the background has none to answer
     try:
-        if listening:
-            signal.signal(signal.SIGINT, note)
         open_streams()
         look_for_room()
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
         from anachron.cli.main import execute
 
-        code = execute(argv, lambda: pressed)
-        if listening:  # the work is done, and Python takes a second or two to forget what it has loaded
-            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+        code = execute(argv)
+        # the work is done, and Python takes a second or two to forget what it has loaded
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
-        before = signal.SIG_DFL  # whoever cannot wait for the end of the process presses it again
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever cannot wait for the end of the process presses it again
         print("interrupted; finished work is kept, and the same command resumes from there", file=sys.stderr)
         code = 130
-    finally:
-        if listening:
-            signal.signal(signal.SIGINT, before)
     sys.exit(code)
 
 

@@ -9,7 +9,6 @@ the line, shows the traceback of an error.
 import os
 import re
 import sys
-from collections.abc import Callable
 from io import StringIO
 from typing import Annotated, Any
 
@@ -136,12 +135,9 @@ def with_commas(argv: list[str]) -> list[str]:
     return words
 
 
-def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int:
-    """Run a command line and return its code. Raises `KeyboardInterrupt` for Ctrl-C.
-
-    pressed: whether that came. A library that is interrupted while it is imported may answer by an error of its own.
-    """
-    code = run_command([word for word in argv if word != "--debug"], "--debug" in argv, pressed)
+def execute(argv: list[str]) -> int:
+    """Run a command line and return its code. Raises `KeyboardInterrupt` for Ctrl-C."""
+    code = run_command([word for word in argv if word != "--debug"], "--debug" in argv)
     try:
         sys.stdout.flush()
     except OSError as error:  # a reader that has gone, as head does, is no news; a full disk is
@@ -152,9 +148,9 @@ def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int
     return code
 
 
-def run_command(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: False) -> int:
+def run_command(argv: list[str], debug: bool) -> int:
     try:
-        return _called(argv, debug, pressed)
+        return _called(argv, debug)
     except USAGE_ERROR as error:
         _say(_of_usage(error))
         return int(error.exit_code)
@@ -206,7 +202,7 @@ def _refuse_stores(argv: list[str]) -> None:
             )
 
 
-def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
+def _called(argv: list[str], debug: bool) -> int:
     _refuse_stores(argv)
     try:
         asked_for_help = not {"--help", "-h", HELP_ALL}.isdisjoint(argv)
@@ -215,9 +211,12 @@ def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
         )
     except typer.Abort:
         raise KeyboardInterrupt from None
-    except Exception:  # a library that Ctrl-C met while it was imported may answer by an error of its own
-        if pressed() and not debug:
-            raise KeyboardInterrupt from None
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not debug:  # a library that Ctrl-C met in its import may raise an error of its own
+            if isinstance(cause, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            cause = cause.__cause__ or cause.__context__
         raise
     if code == INTERRUPTED:
         raise KeyboardInterrupt  # which typer answers by this code and no word

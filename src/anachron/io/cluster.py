@@ -186,12 +186,17 @@ def _check_reachable(address: str) -> None:
 def _no_cluster(address: str, error: Exception) -> ConfigError:
     said = f"{type(error).__name__} {error}".lower()
     start = "start one by ray start --head, or use --ray local"
-    # all that Ray says of a token that the cluster refuses is that it failed to connect
-    if "authenticat" in said or "failed to connect to ray cluster" in said:
+    token = (
+        f"copy ~/.ray/auth_token of the head here and `export RAY_AUTH_MODE=token` (docs/cluster.md); "
+        f"if no Ray is there at all, {start}"
+    )
+    if "authenticat" in said:  # seldom in the first line
         return ConfigError(
-            f"--ray {address}: this machine is refused, most likely because the cluster asks for a token: copy the "
-            "head's ~/.ray/auth_token to ~/.ray/ and set RAY_AUTH_MODE=token here and on every machine, or start Ray "
-            f"on all of them, and this command, with RAY_AUTH_MODE=disabled; if no Ray is there at all, {start}"
+            f"--ray {address}: the cluster asks for a token, and this machine has none or another; {token}"
+        )
+    if "failed to connect to ray cluster" in said:  # all that Ray says of a token that the cluster refuses
+        return ConfigError(
+            f"--ray {address}: this machine is refused, most likely because the cluster asks for a token; {token}"
         )
     return ConfigError(f"--ray {address}: no cluster there ({first_line(error)}); {start}")
 
