@@ -17,6 +17,14 @@ LONGEST_PAUSE = 8.0  # seconds between two tries
 HITS = re.compile(r"^vllm:prefix_cache_hits_total(?:\{.*\})? +(\S+)", re.MULTILINE)
 
 
+class RefusedScoring(BackendError):
+    """A server refuses a request with an HTTP status. words: what it says."""
+
+    def __init__(self, message: str, refused: Refused) -> None:
+        super().__init__(message)
+        self.status, self.words = refused.status, refused.words
+
+
 class Connection:
     """Requests to a server about its model. answered: whether it has answered yet. Raises as `Client`."""
 
@@ -30,7 +38,7 @@ class Connection:
         return root if version == "v1" and not is_openai(self.server.address) else None
 
     def complete(self, **asked: Any) -> bytes:
-        """The reply of /v1/completions. Raises `Refused` and `BackendError`."""
+        """The reply of /v1/completions. Raises `RefusedScoring` and `BackendError`."""
         return self._send("/completions", {"model": self.server.model, **asked})
 
     def post(self, path: str, asked: Mapping[str, Any]) -> bytes:
@@ -45,7 +53,7 @@ class Connection:
         """Tokens that a vLLM server has taken from its prefix cache since it began; ``None`` where it shows none."""
         try:
             metrics = self._send(f"{self.root}/metrics")
-        except Refused:
+        except RefusedScoring:
             return None
         found = HITS.findall(metrics.decode("utf-8", "replace"))
         return sum(self.read_reply(read_counter, text) for text in found) if found else None
@@ -58,6 +66,8 @@ class Connection:
         )
         try:
             return again(self.client.send, path, body)
+        except Refused as error:
+            raise RefusedScoring(self._refusal(error), error) from None
         except Unanswered as error:
             raise BackendError(
                 f"no answer from {self.client.where} ({error}); finished parts are kept: start the server and repeat "
@@ -73,13 +83,13 @@ class Connection:
         except BadReply as error:
             raise BackendError(f"{self.client.where} {self.client.hide(str(error))}") from None
 
-    def failed(self, error: Refused) -> BackendError:
+    def _refusal(self, error: Refused) -> str:
         """What a refusal is. Nothing of what is said to a bad key is shown: servers repeat parts of it."""
         where, status = f"{self.client.where} refuses to score with {self.server.model!r}", error.status
         if status in (401, 403) and not self.client.key:
-            return BackendError(f"{where} (HTTP {status}); it needs a key: name its variable with --api-key-env")
+            return f"{where} (HTTP {status}); it needs a key: name its variable with --api-key-env"
         if status == 401:
-            return BackendError(f"{where} (HTTP 401); it does not know the key: check that of --api-key-env")
+            return f"{where} (HTTP 401); it does not know the key: check that of --api-key-env"
         if 300 <= status < 400:
-            return BackendError(self.client.hide(redirected(self.client.where, status, error.headers)))
-        return BackendError(f"{where} ({error})")
+            return self.client.hide(redirected(self.client.where, status, error.headers))
+        return f"{where} ({error})"

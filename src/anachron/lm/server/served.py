@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from anachron.core.errors import BackendError, ConfigError, ModelError
-from anachron.io.clients import Refused
 from anachron.io.servers import Server
 from anachron.lm.batches import plan_requests
 from anachron.lm.formats import Format, encode_pairs
@@ -22,7 +21,7 @@ from anachron.lm.identity import hardware, tokenizer_fingerprint
 from anachron.lm.plans import Plan
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
-from anachron.lm.server.connection import Connection
+from anachron.lm.server.connection import Connection, RefusedScoring
 from anachron.lm.server.native import NATIVE, NativeWay, check_trials, trials
 from anachron.lm.server.replies import Choice, Token, check_next, load_reply, read_cached, read_choices, scores
 from anachron.lm.spans import Encoded
@@ -138,7 +137,7 @@ class ServedModel:
         for way in NATIVE if self.connection.root else ():
             try:
                 reply = self.connection.post(way.path, way.asked(self.name, text, fresh=True))
-            except Refused as error:  # an older version, or another server
+            except RefusedScoring as error:  # an older version, or another server
                 hint = next((f"; vLLM has a faster one {how}" for said, how in HINTS if said in error.words), hint)
                 continue
             if way.is_spoken(reply) and (way.names_model or self._is_base_model()):
@@ -156,7 +155,7 @@ class ServedModel:
         """Refuse a server whose numbers belong to other tokens, as `_check` does."""
         for text in texts[:: -(-len(texts) // CHECKED)]:
             place = text.targets[0]
-            begun = self._post(way.path, way.asked_next(self.name, text.ids[:place]))
+            begun = self.connection.post(way.path, way.asked_next(self.name, text.ids[:place]))
             best, alone = self.connection.read_reply(way.next_token, begun, self.name)
             within = [self._score(way, trial)[0] for trial in trials(text, best)]
             self.connection.read_reply(check_trials, alone, within, place)
@@ -165,18 +164,12 @@ class ServedModel:
         """A text's score. Where the server's cache held too much of it to compute numbers, it is asked again."""
         counters = Counters()
         for fresh in (False, True):
-            reply = self._post(way.path, way.asked(self.name, text, fresh=fresh))
+            reply = self.connection.post(way.path, way.asked(self.name, text, fresh=fresh))
             said = self.connection.read_reply(way.scored, reply, self.name, text)
             counters.add(_counted(len(text.ids), said.cached))
             if said.logp is not None:
                 return said.logp, counters
         raise BackendError(f"{self.where} gives no log-probabilities for a text of {len(text.ids)} tokens")
-
-    def _post(self, path: str, asked: Mapping[str, Any]) -> bytes:
-        try:
-            return self.connection.post(path, asked)
-        except Refused as error:
-            raise self.connection.failed(error) from None
 
     def _ask_first(self, texts: list[Encoded]) -> Answer:
         """Scores of the texts of a request, in the first form that the server takes; and what it makes of some of them.
@@ -191,8 +184,8 @@ class ServedModel:
                 answers = self._scores(texts, choices)
                 self._check(texts, choices)
                 return answers, counters
-            except Refused as error:
-                refusal = refusal or self.connection.failed(error)
+            except RefusedScoring as error:
+                refusal = refusal or error
                 if error.status not in REFUSED:
                     break
             except ModelError as error:
@@ -208,11 +201,8 @@ class ServedModel:
             for _, count in found:
                 counters.add(count)
             return np.array([score for score, _ in found]), counters
-        try:
-            choices, counters = self._choices(texts)
-            return self._scores(texts, choices), counters
-        except Refused as error:
-            raise self.connection.failed(error) from None
+        choices, counters = self._choices(texts)
+        return self._scores(texts, choices), counters
 
     def _check(self, texts: list[Encoded], choices: list[Choice]) -> None:
         """Refuse a server whose numbers belong to other tokens, by what it would write where answers begin."""
