@@ -65,7 +65,7 @@ def fault(mode: str, result: "np.ndarray | Exception | None", right: np.ndarray,
     shown = "".join(traceback.format_exception(result))
     if shows_key(shown):
         return f"shows the key: {result}"
-    if type(result) is not BackendError:
+    if not isinstance(result, BackendError):
         return f"raw error {result!r}"
     if "\n" in str(result) or len(str(result)) > 700 or "http://127.0.0.1" not in str(result):
         return f"no clear line: {result}"

@@ -22,9 +22,19 @@ def check_prices(read: float, written: float) -> None:
 
 @dataclass(frozen=True)
 class LlmSettings(Server):
-    """Which language model is asked, where and how: a `Server`, of which answers are wanted.
+    """Which language model is asked, where, and how requests are retried.
 
-    temperature: sampling temperature. max_tokens: maximum number of tokens per answer, by default the server's limit.
+    model: its name on the server.
+    base_url: address of the server, by default ``OPENAI_BASE_URL`` or OpenAI's own.
+    api_key_env: the environment variable that holds the key.
+    temperature: sampling temperature.
+    max_tokens: maximum number of tokens per answer, by default the server's limit.
+    concurrency: number of concurrent requests.
+    tries: attempts per request before it counts as failed.
+    timeout: seconds without a whole reply after which a request is retried.
+    pause: seconds before the first retry; doubled for each further one.
+    same_as: other addresses that served the same model, so that answers kept from there are its own; ``unknown`` for
+        answers that an earlier version kept without an address.
 
     Raises `ConfigError` for an empty name, an invalid address and numbers out of range.
     """
@@ -43,7 +53,10 @@ class LlmSettings(Server):
     def recorded(self) -> dict[str, Any]:
         """For a manifest: all settings, and the address without what is secret in it."""
         key = None if self.api_key_env is None else variable_shown(self.api_key_env)
-        return asdict(self) | {"base_url": self.identity, "same_as": list(self.same_as or ()), "api_key_env": key}
+        known = asdict(self) | {"base_url": self.identity, "same_as": list(self.same_as or ()), "api_key_env": key}
+        return {
+            name: known.pop(name) for name in ("model", "base_url", "api_key_env", "temperature", "max_tokens")
+        } | known
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,17 +34,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Server:
     """A model behind a server, and how requests to it are made and repeated.
 
-    model: its name on the server.
-    base_url: address of the server, by default ``OPENAI_BASE_URL`` or OpenAI's own.
-    api_key_env: the environment variable that holds the key.
-    concurrency: number of concurrent requests.
-    tries: attempts per request before it counts as failed.
-    timeout: seconds without a whole reply after which a request is retried.
-    pause: seconds before the first retry; doubled for each further one.
-    same_as: other addresses that served the same model, so that answers kept from there are its own; ``unknown`` for
-        answers that an earlier version kept without an address.
-
-    Raises `ConfigError` for an empty name, an invalid address and numbers out of range.
+    The fields are those of `anachron.LlmSettings`. Raises `ConfigError` as it does.
     """
 
     model: str
