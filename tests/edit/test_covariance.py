@@ -288,11 +288,11 @@ def test_a_resumed_pass_gives_the_same_bytes(lm: LanguageModel, text: Path, tmp_
 def test_a_killed_pass_goes_on(lm: LanguageModel, text: Path, tmp_path: Path):
     script = (
         "import os, signal, sys\n"
-        "from test_covariance import MODULES, SETTINGS, Callbacks, collect, tiny\n"
+        "from test_covariance import MODULES, SETTINGS, Callbacks, collect_covariance, tiny\n"
         "def kill(done, total):\n"
         "    if done > 400: os.kill(os.getpid(), signal.SIGKILL)\n"
         "callbacks = Callbacks(progress=kill)\n"
-        "collect(tiny('llama'), MODULES['llama'], sys.argv[1], cache=sys.argv[2], callbacks=callbacks, **SETTINGS)\n"
+        "collect_covariance(tiny('llama'), MODULES['llama'], sys.argv[1], cache=sys.argv[2], callbacks=callbacks, **SETTINGS)\n"
     )
     places = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), str(Path(__file__).parent)])
     done = subprocess.run(
@@ -371,7 +371,7 @@ def test_texts_models_and_lengths_do_not_mix(lm: LanguageModel, text: Path, tmp_
 HOLDER = """
 import sys, time
 from pathlib import Path
-from test_covariance import MODULES, SETTINGS, Callbacks, collect, tiny
+from test_covariance import MODULES, SETTINGS, Callbacks, collect_covariance, tiny
 
 text, cache, begun, go_on = map(Path, sys.argv[1:])
 
@@ -380,7 +380,7 @@ def hold(done, total):
     while done > 200 and not go_on.exists():
         time.sleep(0.01)
 
-collect(tiny("llama"), MODULES["llama"], text, cache=cache, callbacks=Callbacks(progress=hold), **SETTINGS)
+collect_covariance(tiny("llama"), MODULES["llama"], text, cache=cache, callbacks=Callbacks(progress=hold), **SETTINGS)
 """
 
 

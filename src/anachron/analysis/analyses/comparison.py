@@ -252,6 +252,8 @@ def _prefixes_finding(rows: Rows, run: Run) -> str | None:
     for row in kept:
         by_prefix.setdefault(row["prefix"], []).append(row)
     of_each = [widest(of_prefix) for of_prefix in by_prefix.values()]
+    if not of_each:  # other models have prefixes, this one has none
+        return None
     if len(of_each) == 1:
         name = prefix_name(of_each[0]["prefix"])
         return about(rows, run, difference(f"with {name}, W is", of_each[0], "that without"))
