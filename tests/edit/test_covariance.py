@@ -292,7 +292,8 @@ def test_a_killed_pass_goes_on(lm: LanguageModel, text: Path, tmp_path: Path):
         "def kill(done, total):\n"
         "    if done > 400: os.kill(os.getpid(), signal.SIGKILL)\n"
         "callbacks = Callbacks(progress=kill)\n"
-        "collect_covariance(tiny('llama'), MODULES['llama'], sys.argv[1], cache=sys.argv[2], callbacks=callbacks, **SETTINGS)\n"
+        "text, cache = sys.argv[1:]\n"
+        "collect_covariance(tiny('llama'), MODULES['llama'], text, cache=cache, callbacks=callbacks, **SETTINGS)\n"
     )
     places = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), str(Path(__file__).parent)])
     done = subprocess.run(
