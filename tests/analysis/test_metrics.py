@@ -249,7 +249,7 @@ def test_without_matches_counts_the_facts_left_out():
 
 @pytest.mark.parametrize("name", SCORE_COLUMNS)
 def test_missing_column(name):
-    with pytest.raises(DataError, match=f"lacks {name};"):
+    with pytest.raises(DataError, match=f"lacks the column {name};"):
         fact_metrics(table(rows_of([1], [0])).drop(name))
 
 
@@ -264,9 +264,9 @@ def test_empty_table():
         ("logp", nan, "row 2: logp nan is not a finite number"),
         ("logp", inf, "row 2: logp inf is not a finite number"),
         ("logp", -inf, "row 2: logp -inf is not a finite number"),
-        ("logp", None, "row 2: logp None is not a finite number"),
+        ("logp", None, "row 2: logp None is not a finite number; every row needs one"),
         ("status", "Correct", "row 2: status 'Correct' is unknown; use one of correct, incorrect"),
-        ("status", None, "row 2: status None is unknown"),
+        ("status", None, "row 2: status None is empty; every row needs one"),
         ("granularity", "decade", "row 2: granularity 'decade' is unknown; use one of year, month, day"),
         ("alpha", None, "row 2: alpha None is not a finite number; every dated row needs one"),
         ("prefix", None, "row 2: prefix None is empty; every row needs one"),
@@ -285,10 +285,12 @@ def test_broken_value_is_named_with_its_row(column, value, message):
 
 def test_duplicate_row_is_named():
     rows = rows_of([1, 2], [0])
-    with pytest.raises(DataError, match="row 2: fact f has the year 0002 more than once for m, raw, prefix none"):
+    with pytest.raises(
+        DataError, match=r"row 9: the same as row 2 \(model 'm', .* fact_id 'f', granularity 'year', time '0002'\)"
+    ):
         fact_metrics(table([*rows, rows[1] | {"logp": -3.0, "status": "incorrect"}]))
     undated = rows_of([1], [0])[-1]
-    with pytest.raises(DataError, match="more than once"):
+    with pytest.raises(DataError, match="the same as row"):
         fact_metrics(table([*rows, undated]))
 
 

@@ -442,7 +442,7 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
         ),
         (["statements", "questions.parquet", "--out", "s.csv", "--sample", "0"], 2, "1 or more"),
         (["statements", "broken.jsonl", "--out", "s.csv"], 2, "broken.jsonl: row 1: '1990-13' is not a date"),
-        (["statements", "empty.jsonl", "--out", "s.csv"], 2, "row 1: question is empty"),
+        (["statements", "empty.jsonl", "--out", "s.csv"], 2, "row 1: question ' ' is empty"),
         (["statements", "unmarked.jsonl", "--out", "s.csv"], 2, "row 1: question 'who' must end with '?'"),
         (["statements", "twice.jsonl", "--out", "s.csv"], 2, "row 2: the same fact as row 1 (A, B)"),
         (

@@ -319,7 +319,7 @@ def test_a_sample_is_drawn_judged_and_counted(facts: Path, tmp_path: Path, capsy
     assert run(out, "--judged", sample) == 0
     assert "3 of 4 questions are good: 0.750" in capsys.readouterr().out
     assert run(facts, "--judged", sample) == 2
-    assert "no column question" in capsys.readouterr().err
+    assert "lacks the column question" in capsys.readouterr().err
 
 
 # Wrong use

@@ -225,7 +225,7 @@ def test_means_and_failures_of_a_table_by_hand():
     summary = summarise(metrics, ATOKE_METRICS, ATOKE_METRICS)
     assert summary.select("done", "failed", "ces", "ces_n").rows() == [(2, 0, 0.0, 1), (1, 1, 1.0, 1)]
     twice = pl.DataFrame([atoke[0], atoke[0]])
-    with pytest.raises(DataError, match="occurs twice"):
+    with pytest.raises(DataError, match="row 2: the same as row 1"):
         atoke_metrics(twice, updates)
     with pytest.raises(DataError, match="says dated_requests, as earlier versions did"):
         atoke_metrics(pl.DataFrame(atoke), updates.drop("variant").with_columns(dated_requests=pl.lit(True)))

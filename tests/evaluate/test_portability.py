@@ -219,5 +219,5 @@ def test_means_are_over_updates_and_over_tests_that_count():
 def test_a_table_with_a_question_twice_is_refused(lm):
     table = rows_of([("a", "edit", 0, 0, "all", 0.0, 1.0, 1.0)] * 2)
     updates = pl.DataFrame({"mode": ["independent"], "method": ["FT"], "case_id": ["a"], "status": ["done"]})
-    with pytest.raises(DataError, match="occurs twice"):
+    with pytest.raises(DataError, match="row 2: the same as row 1"):
         check_portability(table, updates)

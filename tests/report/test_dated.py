@@ -137,7 +137,7 @@ def test_what_a_reader_is_told():
 
 
 def test_another_table_is_refused():
-    with pytest.raises(DataError, match="the table of present_and_past lacks past_kept_day"):
+    with pytest.raises(DataError, match="the table of present_and_past lacks the column past_kept_day"):
         printed(summary().drop("past_kept_day"), DATED)
 
 

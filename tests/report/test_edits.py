@@ -226,7 +226,9 @@ def test_files_are_laid_out_like_those_of_a_study(tmp_path):
 
 @pytest.mark.parametrize("make", [edits_table, printed, edit_notes, edits_markdown, edits_latex])
 def test_another_table_and_an_empty_one_are_refused(make):
-    with pytest.raises(DataError, match=r"the table of edits lacks seconds; make it with anachron\.evaluate"):
+    with pytest.raises(
+        DataError, match=r"the table of edits lacks the column seconds; make it with anachron\.evaluate"
+    ):
         make(published().drop("seconds"))
     with pytest.raises(
         DataError, match=r"table of edits has 0 rows; it needs at least one .* so evaluate an edit first"
@@ -352,7 +354,9 @@ def test_the_figure_is_written_the_same_twice(tmp_path):
 
 def test_no_figure_of_nothing(monkeypatch):
     table = bleedover_bins(results(("FT",))[1])
-    with pytest.raises(DataError, match=r"figure bleedover lacks normalised; make it with .*\.bleedover_bins"):
+    with pytest.raises(
+        DataError, match=r"figure bleedover lacks the column normalised; make it with .*\.bleedover_bins"
+    ):
         bleedover(table.drop("normalised"))
     with pytest.raises(DataError, match="figure bleedover: nothing to draw"):
         bleedover(table.with_columns(pl.lit(None, pl.Float64).alias("normalised")))

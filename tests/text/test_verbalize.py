@@ -330,11 +330,11 @@ def test_a_table_without_any_success_or_any_row_keeps_its_types():
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        (facts().drop("object_label"), "object_label missing"),
-        (facts(fact_id=["a", "a", "b"]), "'a' occurs more than once"),
-        (facts(fact_id=["a", None, "b"]), "without fact_id"),
-        (facts(fact_id=["a", "", "b"]), "without fact_id"),
-        (facts(popularity=["x", "1", "2"]), "t: "),
+        (facts().drop("object_label"), "t lacks the column object_label"),
+        (facts(fact_id=["a", "a", "b"]), r"row 2: the same as row 1 \(fact_id 'a'\)"),
+        (facts(fact_id=["a", None, "b"]), "t, row 2: fact_id None is empty"),
+        (facts(fact_id=["a", "", "b"]), "t, row 2: fact_id '' is empty"),
+        (facts(popularity=["x", "1", "2"]), "t, row 1: popularity 'x' is not a finite number"),
     ],
 )
 def test_tables_that_are_refused(table: pl.DataFrame, words: str):
@@ -400,7 +400,7 @@ def test_a_row_judged_twice_or_none_at_all(asked: pl.DataFrame):
         read_judged(pl.concat([sample, sample]), asked, "s")
     with pytest.raises(DataError, match="no question was judged"):
         read_judged(sample.head(0), asked, "s")
-    with pytest.raises(DataError, match="no column good"):
+    with pytest.raises(DataError, match="s lacks the column good"):
         read_judged(sample.drop("good"), asked, "s")
 
 

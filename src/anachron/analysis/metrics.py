@@ -16,6 +16,7 @@ from anachron.analysis.statistics import RESAMPLES, bootstrap_mean, interval_cel
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.errors import DataError
 from anachron.core.periods import STATUSES
+from anachron.io.schemas import Column, Schema, one_of, refuse_duplicates, refuse_rows
 
 RUN_KEYS = ["model", "format", "prefix"]
 RunKey = tuple[str, str, str]  # model, format, prefix
@@ -24,7 +25,6 @@ GLOBAL = "global"
 POOLED = "pooled"
 FORMATS = ("raw", "chat")
 _DATE = re.compile(r"^-?(\d{4}|[1-9]\d{4,})(-\d\d){0,2}$")  # as `Date` writes them
-SCORE_COLUMNS = (*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
 
 FACT_SCHEMA = {
     **dict.fromkeys([*FACT_KEYS, "granularity"], pl.String),
@@ -32,6 +32,21 @@ FACT_SCHEMA = {
     **dict.fromkeys(["matches", "ties", "near_ties"], pl.Int64),
     **dict.fromkeys(["win_rate_half_ties", "random_robustness"], pl.Float64),
 }
+
+
+SCORES = Schema(
+    "the score table",
+    {
+        **dict.fromkeys(FACT_KEYS, Column(filled=True)),
+        "format": Column(filled=True, rules=(one_of(FORMATS),)),
+        "granularity": Column(filled=True, rules=(one_of(GRANULARITIES),)),
+        "time": Column(),
+        "status": Column(filled=True, rules=(one_of(STATUSES),)),
+        "alpha": Column(pl.Float64),
+        "logp": Column(pl.Float64, filled=True),
+    },
+)
+SCORE_COLUMNS = tuple(SCORES.columns)
 
 
 def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
@@ -42,35 +57,18 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
     for all models together, and a row that is there twice. Dates are spelt in one way (``01985`` becomes ``1985``), the
     statement without a date has no time; a time that is no date is left as it is, for W and R do not need it.
     """
-    missing = [name for name in SCORE_COLUMNS if name not in scores.columns]
-    if missing:
-        raise DataError(f"the score table lacks {', '.join(missing)}; it needs {', '.join(SCORE_COLUMNS)}")
-    if scores.height == 0:
+    if scores.height == 0 and set(SCORES.columns) <= set(scores.columns):
         raise DataError("the score table has no rows")
-    texts = [*FACT_KEYS, "granularity", "time", "status"]
-    table = scores.with_columns(
-        *(pl.col(name).cast(pl.String) for name in texts),
-        *(pl.col(name).cast(pl.Float64, strict=False) for name in ("logp", "alpha")),
-    )
-    for name in FACT_KEYS:
-        refuse_rows(scores, name, table[name].is_null(), "is empty; every row needs one")
-    for name, known in (("granularity", GRANULARITIES), ("format", FORMATS), ("status", STATUSES)):
-        unknown = ~table[name].is_in(list(known)).fill_null(False)
-        refuse_rows(scores, name, unknown, f"is unknown; use one of {', '.join(known)}")
-    finite = {name: table[name].is_finite().fill_null(False) for name in ("logp", "alpha")}
-    refuse_rows(scores, "logp", ~finite["logp"], "is not a finite number; score that statement again")
-    refuse_rows(scores, "model", table["model"] == POOLED, "is the name of all models together; choose another label")
-    dated = table["status"] != "none"
+    table = SCORES.read(scores, others=True).select(scores.columns)
+    name, dated = SCORES.name, table["status"] != "none"
+    reserved = table["model"] == POOLED
+    refuse_rows(scores, "model", reserved, "is the name of all models together; choose another label", name)
     table = table.with_columns(_times(table, dated))
-    refuse_rows(scores, "time", dated & table["time"].is_null(), "is empty; only a row of status none has no date")
-    refuse_rows(scores, "alpha", dated & ~finite["alpha"], "is not a finite number; every dated row needs one")
-    twice = table.with_row_index("row", offset=1).filter(pl.struct(*FACT_KEYS, "granularity", "time").is_duplicated())
-    if twice.height:
-        first = twice.row(0, named=True)
-        raise DataError(
-            f"row {first['row']}: fact {first['fact_id']} has the {first['granularity']} {first['time']} more than "
-            f"once for {first['model']}, {first['format']}, prefix {first['prefix']}; keep one row of each"
-        )
+    undated = dated & table["time"].is_null()
+    refuse_rows(scores, "time", undated, "is empty; only a row of status none has no date", name)
+    placeless = dated & table["alpha"].is_null()
+    refuse_rows(scores, "alpha", placeless, "is not a finite number; every dated row needs one", name)
+    refuse_duplicates(table, [*FACT_KEYS, "granularity", "time"], name)
     return table
 
 
@@ -88,14 +86,6 @@ def _spelt(time: str) -> str:
         return str(Date.parse(time))
     except DataError:  # W and R do not need it; the analyses that do say so
         return time
-
-
-def refuse_rows(table: pl.DataFrame, column: str, bad: pl.Series, rule: str, where: str = "") -> None:
-    """Raise `DataError` with the first row of those that are ``bad``. where: words before it, such as the table's."""
-    rows = bad.arg_true()
-    if len(rows):
-        more = f" ({len(rows)} rows broken)" if len(rows) > 1 else ""
-        raise DataError(f"{where}row {rows[0] + 1}: {column} {table[column][int(rows[0])]!r} {rule}{more}")
 
 
 def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.DataFrame:

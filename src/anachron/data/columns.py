@@ -8,7 +8,7 @@ names the first that breaks a rule. ``EndDate`` is empty where a fact still hold
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import fact_id
 from anachron.core.periods import Boundaries, Period, Status, check_boundaries
 from anachron.core.several_periods import alpha_in, parse_periods, periods_text
+from anachron.io.schemas import refuse_missing, refuse_rows
 
 PUBLISHED = (
     "SubjectID", "SubjectLabel", "RelationID", "RelationLabel", "ObjectID", "ObjectLabel", "StartDate", "EndDate",
@@ -132,12 +133,8 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
 
 def _checked_texts(raw: pl.DataFrame) -> dict[str, list[str | None]]:
     """The published columns that are there, as texts; the required ones are there, none of them empty but Time."""
-    if missing := [name for name in REQUIRED if name not in raw.columns]:
-        raise DataError(
-            f"the data set lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; it needs "
-            f"{', '.join(REQUIRED)} (the published TimeStress columns), or as a file of facts "
-            "subject, relation, object, start, end"
-        )
+    published = f"it needs {', '.join(REQUIRED)} (the published TimeStress columns), or as a file of facts "
+    refuse_missing(raw.columns, REQUIRED, "the data set", f"{published}subject, relation, object, start, end")
     if raw.height == 0:
         raise DataError("the data set has no rows")
     text = {name: _texts(raw, name) for name in PUBLISHED if name in raw.columns}
@@ -145,9 +142,9 @@ def _checked_texts(raw: pl.DataFrame) -> dict[str, list[str | None]]:
     text["EndDate"] = [value or None for value in text["EndDate"]]
     ends = () if open_ends else ("EndDate",)
     for name in ("SubjectLabel", "RelationLabel", "ObjectLabel", "Statement", "StartDate", *ends, "Status"):
-        _every(text[name], lambda value: bool(value), f"{name} is empty; give a value")
-    known = f"unknown Status; use one of {', '.join(_STATUS_NAMES.values())}"
-    _every(text["Status"], lambda s: s is not None and s.casefold() in _STATUSES, known)
+        refuse_rows(raw, name, pl.Series([not value for value in text[name]]), "is empty; give a value")
+    unknown = pl.Series([(status or "").casefold() not in _STATUSES for status in text["Status"]])
+    refuse_rows(raw, "Status", unknown, f"is unknown; use one of {', '.join(_STATUS_NAMES.values())}")
     return text
 
 
@@ -221,18 +218,10 @@ def finite_numbers(column: pl.Series, *, whole: bool = False) -> pl.Series:
     empty = texts.is_null() | texts.str.to_lowercase().is_in(list(_NO_TIME))
     numbers = texts.set(empty, None).cast(pl.Float64, strict=False)
     fits = numbers.is_finite() & ((numbers.floor() == numbers) if whole else True)
-    bad = (~empty & ~fits.fill_null(False)).arg_true()
-    if len(bad):
-        value, kind = column[int(bad[0])], "a whole number" if whole else "a finite number"
-        raise DataError(f"row {bad[0] + 1}: {column.name} {value!r} is not {kind}; give one or leave it empty")
+    kind = "a whole number" if whole else "a finite number"
+    bad = ~empty & ~fits.fill_null(False)
+    refuse_rows(column.to_frame(), column.name, bad, f"is not {kind}; give one or leave it empty")
     return numbers
-
-
-def _every(values: Sequence[str | None], holds: Callable[[str | None], bool], rule: str) -> None:
-    bad = {value for value in set(values) if not holds(value)}
-    if bad:
-        row, value = next((i, v) for i, v in enumerate(values, 1) if v in bad)
-        raise DataError(f"row {row}: {value!r}: {rule}")
 
 
 def _dates(values: Sequence[str | None], column: str) -> list[Date | None]:

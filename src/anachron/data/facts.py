@@ -5,11 +5,12 @@ from typing import Any
 
 import polars as pl
 
-from anachron.core.errors import DataError, first_line
+from anachron.core.errors import DataError
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.question_tables import QUESTION_COLUMNS
 from anachron.data.statements import FactWithQuestion
+from anachron.io.schemas import NOT_BLANK, Column, Rule, Schema
 from anachron.io.stores import Place
 from anachron.io.tables import read_table
 
@@ -26,6 +27,7 @@ OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))
 QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | QUESTION_COLUMNS
 # What statements cannot be made without. Facts written by hand need no more.
 ASKED = ("subject_label", "relation_label", "object_label", "start", "end", "question")
+MARKED = Rule(lambda question: question.str.ends_with("?"), "must end with '?'")
 
 
 def read_questions(path: Place | str) -> pl.DataFrame:
@@ -36,28 +38,15 @@ def read_questions(path: Place | str) -> pl.DataFrame:
     without its mark.
     """
     raw = read_table(path)
-    missing = [name for name in ASKED if name not in raw.columns]
-    if missing:
-        hint = "; verbalize the facts first" if missing == ["question"] else ""
-        raise DataError(f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}{hint}")
-    if raw.height == 0:
+    types = QUESTIONS_SCHEMA | ({"other_periods": OTHER_PERIODS} if "other_periods" in raw.columns else {})
+    columns = {name: Column(kind, optional=True) for name, kind in types.items()}
+    columns |= dict.fromkeys(ASKED, Column(filled=True, rules=(NOT_BLANK,)))
+    columns["question"] = Column(filled=True, rules=(NOT_BLANK, MARKED))
+    remedy = "" if "question" in raw.columns else "verbalize the facts first"
+    table = Schema(str(path), columns, remedy=remedy).read(raw)
+    if not table.height:
         raise DataError(f"{path} has no rows; a selection or a verbalisation left nothing")
-    schema = QUESTIONS_SCHEMA | ({"other_periods": OTHER_PERIODS} if "other_periods" in raw.columns else {})
-    for name in ASKED:
-        empty = raw[name].cast(pl.String).str.strip_chars().fill_null("") == ""
-        if empty.any():
-            raise DataError(f"{path}, row {1 + (empty.arg_max() or 0)}: {name} is empty; give a value")
-    unmarked = ~raw["question"].str.ends_with("?")
-    if unmarked.any():
-        row = unmarked.arg_max() or 0
-        raise DataError(f"{path}, row {1 + row}: question {raw['question'][row]!r} must end with '?'")
-    try:
-        return raw.select(
-            (pl.col(name) if name in raw.columns else pl.lit(None)).cast(kind).alias(name)
-            for name, kind in schema.items()
-        )
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path}: {first_line(error)}") from error
+    return table
 
 
 def facts_with_questions(table: pl.DataFrame) -> Iterable[FactWithQuestion]:

@@ -25,6 +25,7 @@ from anachron.io.files import Json, file_fingerprint, write_manifest
 from anachron.io.jobs import Callbacks
 from anachron.io.llm import ask_all, readable
 from anachron.io.llm_settings import LlmSettings, NoAnswer, check_prices
+from anachron.io.schemas import refuse_missing
 from anachron.io.stores import Place, place, refuse_stores
 from anachron.io.tables import harmless, read_table, write_table
 from anachron.text.dates import Wording, wording_of
@@ -178,6 +179,6 @@ def judged_questions(questions: Place | str, judged: Place | str) -> Judged:
 
 def _read_questions(path: Place | str) -> pl.DataFrame:
     table = read_table(path)
-    if missing := [c for c in ("fact_id", "object_label", "question") if c not in table.columns]:
-        raise DataError(f"{path}: no column {', '.join(missing)}; give a table that verbalize wrote")
+    needed = ("fact_id", "object_label", "question")
+    refuse_missing(table.columns, needed, str(path), "give a table that verbalize wrote")
     return table

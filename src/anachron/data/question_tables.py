@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from anachron.core.errors import DataError, first_line
+from anachron.core.errors import DataError
 from anachron.io.json_answers import by_frequency
+from anachron.io.schemas import NOT_BLANK, Column, Schema, refuse_missing
 from anachron.io.tables import harmless
 from anachron.text.templates import FactToWord, Failed, Outcome, Verbalised
 from anachron.text.verbalize import NEEDED, NEEDED_BY_MODELS, fact_to_word
@@ -33,29 +34,18 @@ def facts_table(table: pl.DataFrame, name: str) -> pl.DataFrame:
     name: of the file, for errors. Raises `DataError` for a missing column, a number that is none, an empty or
     repeated fact_id.
     """
-    if missing := [column for column in NEEDED if column not in table.columns]:
-        raise DataError(f"{name}: a table of facts needs the columns {', '.join(NEEDED)}; {', '.join(missing)} missing")
+    refuse_missing(table.columns, NEEDED, name, f"a table of facts needs {', '.join(NEEDED)}")
     table = table.drop([column for column in QUESTION_COLUMNS if column in table.columns])
-    try:
-        table = table.with_columns(
-            pl.col(column).cast(kind) for column, kind in NUMBERS.items() if column in table.columns
-        )
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{name}: {first_line(error)}") from error
-    ids = table["fact_id"]
-    if ids.null_count() or (ids.cast(pl.String) == "").any():
-        raise DataError(f"{name}: a row without fact_id; every fact needs its own")
-    if (repeated := table.filter(ids.is_duplicated())).height:
-        raise DataError(f"{name}: fact_id {repeated['fact_id'][0]!r} occurs more than once; every fact needs its own")
-    return table
+    columns = {"fact_id": Column(filled=True, rules=(NOT_BLANK,))}
+    columns |= {column: Column(kind) for column, kind in NUMBERS.items() if column in table.columns}
+    return Schema(name, columns, ("fact_id",)).read(table, others=True).select(table.columns)
 
 
 def facts_to_word(table: pl.DataFrame, name: str, *, by_model: bool) -> list[FactToWord]:
     """The facts of a table, one a row. Raises `DataError` for a column that a model must be told, and for bad dates."""
-    if by_model and (missing := [column for column in NEEDED_BY_MODELS if column not in table.columns]):
-        raise DataError(
-            f"{name}: a model is told the relation and asked at a date, which needs the columns {', '.join(missing)}"
-        )
+    if by_model:
+        remedy = "a model is told the relation and asked at a date"
+        refuse_missing(table.columns, NEEDED_BY_MODELS, name, remedy)
     facts: list[FactToWord] = []
     for number, row in enumerate(table.iter_rows(named=True), 1):
         try:
@@ -118,8 +108,7 @@ def read_judged(sample: pl.DataFrame, questions: pl.DataFrame, name: str) -> Jud
     Raises `DataError` for a row that is not judged, judged twice, or not a question of the table it is held against.
     """
     for table, wanted, which in ((sample, ("fact_id", "question", "good"), name), (questions, ("question",), "FACTS")):
-        if missing := [column for column in wanted if column not in table.columns]:
-            raise DataError(f"{which}: no column {', '.join(missing)}; judge a file that --sample-out wrote, unchanged")
+        refuse_missing(table.columns, wanted, which, "judge a file that --sample-out wrote, unchanged")
     if not sample.height:
         raise DataError(f"{name}: no question was judged")
     sample, questions = harmless(sample), harmless(questions)  # the sample was written so, but may come from elsewhere

@@ -32,6 +32,7 @@ from anachron.evaluate.results import (
     check_results,
     method_label,
 )
+from anachron.io.schemas import refuse_missing
 
 METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
@@ -239,9 +240,8 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, bounded: Se
     so it has no interval of its own, and ``score_n`` counts the updates that have all three. Raises `DataError` for a
     table without rows.
     """
-    missing = [name for name in ("mode", "scenario", *METHOD, "status", *names) if name not in metrics.columns]
-    if missing:
-        raise DataError(f"the table of metrics lacks {', '.join(missing)}; make it with update_metrics")
+    needed = ("mode", "scenario", *METHOD, "status", *names)
+    refuse_missing(metrics.columns, needed, "the table of metrics", "make it with update_metrics")
     if not metrics.height:
         raise DataError("the table of metrics has 0 rows; a summary needs the metrics of at least one update")
     rows = []

@@ -73,7 +73,7 @@ def test_a_table_with_a_fault_is_refused_with_its_place(columns: dict[str, list[
 
 
 def test_a_table_without_a_column_is_refused() -> None:
-    with pytest.raises(DataError, match="old is missing"):
+    with pytest.raises(DataError, match="lacks the column old"):
         changes_of_table(table().drop("old"))
 
 

@@ -102,7 +102,7 @@ def test_the_changes_of_the_bundled_facts_have_a_name() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("subject,relation,old,new\nX,mayor,A,B\n", "date is missing"),
+        ("subject,relation,old,new\nX,mayor,A,B\n", "lacks the column date"),
         ("subject,relation,old,new,date\nX,mayor,A,B,2020\n", "row 1: date 2020: give the month too"),
         ("subject,relation,object,start,end\nX,mayor,A,2001-01-01,\n", "nothing changes"),
     ],

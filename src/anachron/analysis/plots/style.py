@@ -14,6 +14,7 @@ import polars as pl
 
 from anachron.analysis.plots.words import prefix_name
 from anachron.core.errors import ConfigError, DataError, how_to_install
+from anachron.io.schemas import refuse_missing
 
 if TYPE_CHECKING:  # named here for all that draw
     from matplotlib.axes import Axes as Axes
@@ -111,9 +112,7 @@ def check(name: str, table: pl.DataFrame, *columns: str, made_by: str = "anachro
 
     made_by: what makes such a table. Raises `DataError` where a column is missing and where no row is left.
     """
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
-        raise DataError(f"the table for figure {name} lacks {', '.join(missing)}; make it with {made_by}")
+    refuse_missing(table.columns, columns, f"the table for figure {name}", f"make it with {made_by}")
     rows = table.filter(pl.all_horizontal(pl.col(c).cast(pl.Float64).is_finite().fill_null(False) for c in columns))
     if not rows.height:
         raise DataError(

@@ -13,6 +13,7 @@ from anachron.core.errors import DataError
 from anachron.core.facts import Fact
 from anachron.core.sameness import name_key, same_name
 from anachron.data.own.rows import GivenFact
+from anachron.io.schemas import refuse_missing
 
 STILL, INVENTED = "still", "invented"
 CONTROLS = (STILL, INVENTED)
@@ -76,8 +77,7 @@ def changes_of_table(table: pl.DataFrame) -> list[Change]:
 
     Raises `DataError` naming row (counted from 1), column, value and rule.
     """
-    if missing := [name for name in NEEDED if name not in table.columns]:
-        raise DataError(f"a table of changes needs {', '.join(NEEDED)}; {', '.join(missing)} is missing")
+    refuse_missing(table.columns, NEEDED, "a table of changes", f"it needs {', '.join(NEEDED)}")
     found = [_change(row, number) for number, row in enumerate(table.iter_rows(named=True), 1)]
     if not any(not change.control for change in found):
         raise DataError("the rows contain no change; give one per row, with its date")

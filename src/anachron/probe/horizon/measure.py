@@ -14,6 +14,7 @@ from anachron.core.errors import DataError
 from anachron.core.facts import fact_id
 from anachron.data.columns import STATEMENT_SCHEMA
 from anachron.data.dataset import Dataset
+from anachron.io.schemas import Column, Schema, columns_of
 from anachron.probe.horizon.changes import FORESEEN, HIGH, STILL, Change
 from anachron.probe.horizon.fit import ChangePreferences
 from anachron.probe.horizon.questions import ChangeToAsk
@@ -24,6 +25,16 @@ PREFERENCE_SCHEMA: dict[str, type[pl.DataType]] = {
     "margin": pl.Float64, "margin_decoy": pl.Float64, "margin_known": pl.Float64, "known": pl.Boolean,
     "wins": pl.Float64, "decoy_wins": pl.Float64, "named": pl.String,
 }  # fmt: skip
+PREFERENCES = Schema(
+    "the table of preferences",
+    columns_of(
+        PREFERENCE_SCHEMA,
+        named=Column(optional=True),  # runs from before models were asked lack it
+        control=Column(absent=""),
+        predictable=Column(absent=""),
+    ),
+    remedy="it is not a table that anachron horizon wrote",
+)
 
 
 def statements(asked: Sequence[ChangeToAsk]) -> Dataset:
@@ -96,22 +107,8 @@ def change_cells(change: Change) -> dict[str, Any]:
 
 def read_preferences(table: pl.DataFrame) -> pl.DataFrame:
     """A table of `preferences` out of a CSV file, whose cells are texts. Raises `DataError` for any other table."""
-    if "named" not in table.columns:  # a run from before models were asked
-        table = table.with_columns(pl.lit(None, pl.String).alias("named"))
-    if missing := [name for name in PREFERENCE_SCHEMA if name not in table.columns]:
-        raise DataError(f"{', '.join(missing)}: no such column; it is not a table that anachron horizon wrote")
-    columns = [
-        (pl.col(name) == "true") if kind == pl.Boolean else pl.col(name).cast(kind)
-        for name, kind in PREFERENCE_SCHEMA.items()
-    ]
-    try:
-        found = table.select(columns).with_columns(
-            pl.col("control").fill_null(""),
-            pl.col("predictable").fill_null("").replace({"true": HIGH, "false": ""}),  # as older runs have it
-        )
-    except pl.exceptions.InvalidOperationError as error:
-        raise DataError(f"a cell is not as anachron horizon wrote it ({str(error).splitlines()[0]})") from error
-    return found
+    older = {"true": HIGH, "false": ""}  # how runs said it before there were grades
+    return PREFERENCES.read(table).with_columns(pl.col("predictable").replace(older))
 
 
 def _win(margin: float | None) -> float | None:

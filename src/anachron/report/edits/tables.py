@@ -21,6 +21,7 @@ from anachron.core.errors import DataError
 from anachron.core.facts import REPLACEMENT
 from anachron.evaluate.metrics import BOUNDED
 from anachron.evaluate.results import METHOD, UNEDITED, method_label
+from anachron.io.schemas import refuse_missing
 from anachron.io.tables import markdown_table
 from anachron.report.outputs import latex_table, write_data, write_printed
 
@@ -314,13 +315,9 @@ def _cell(
 
 def _check(summary: pl.DataFrame, layout: Layout) -> None:
     metrics = [f"{metric}{end}" for metric, *_ in layout.columns.values() for end in ("", "_low", "_high", "_n")]
-    missing = [
-        name for name in ("mode", "scenario", *METHOD, "done", "failed", *metrics) if name not in summary.columns
-    ]
-    if missing:
-        raise DataError(
-            f"the table of {layout.name} lacks {', '.join(missing)}; make it with anachron.evaluate.metrics.summarise"
-        )
+    needed = ("mode", "scenario", *METHOD, "done", "failed", *metrics)
+    remedy = "make it with anachron.evaluate.metrics.summarise"
+    refuse_missing(summary.columns, needed, f"the table of {layout.name}", remedy)
     if not summary.height:
         raise DataError(
             f"the table of {layout.name} has 0 rows; it needs at least one mode and method, so evaluate an edit first"

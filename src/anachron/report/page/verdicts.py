@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.core.errors import DataError
 from anachron.io.files import Json
+from anachron.io.schemas import Column, Schema
 from anachron.probe.check.present import CURRENT, STALE
 from anachron.probe.check.verdicts import VERDICT_SCHEMA, VERDICTS, verdict_in_words
 from anachron.report.terminal.verdicts import today_in_words
@@ -22,13 +22,10 @@ def read_verdicts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
 
     path: where it was read, for the message of the `DataError` where it is none.
     """
-    if lacking := [name for name in (*SHOWN, *TEXTS) if name not in table.columns]:
-        raise DataError(f"{path} has no column {lacking[0]}, so it is not what check writes; repeat the check")
-    try:
-        doubts = [pl.col(name).cast(pl.Float64) for name in DOUBTS if name in table.columns]
-        return table.with_columns(*(pl.col(name).cast(VERDICT_SCHEMA[name]) for name in SHOWN), *doubts)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path} is not what check writes; repeat the check ({error})") from error
+    columns = {name: Column(VERDICT_SCHEMA[name]) for name in SHOWN} | dict.fromkeys(TEXTS, Column())
+    columns |= {name: Column(pl.Float64) for name in DOUBTS if name in table.columns}
+    schema = Schema(str(path), columns, remedy="so it is not what check writes; repeat the check")
+    return schema.read(table, others=True).select(table.columns)
 
 
 def verdict_columns(verdicts: Mapping[Run, pl.DataFrame], runs: Sequence[Run], ids: Sequence[str]) -> Json | None:

@@ -23,6 +23,7 @@ import polars as pl
 
 from anachron.core.errors import DataError, first_line
 from anachron.io.files import read_json
+from anachron.io.schemas import refuse_missing
 from anachron.io.stores import Place, StorePath, place
 from anachron.io.tables import in_our_words, read_parquet, scan_parquet
 
@@ -101,9 +102,8 @@ def readable(what: Place | str, remedy: str = "ingest the dump again into anothe
 def check_table(path: Place, columns: Sequence[str], remedy: str = "ingest the dump again into another folder") -> None:
     """Raise `DataError` for a Parquet file that is missing, cut off or lacks a column. Only its end is read."""
     with readable(path, remedy):
-        missing = set(columns) - set(scan_parquet(path).collect_schema())
-    if missing:
-        raise DataError(f"{path} lacks the column {min(missing)}; {remedy}")
+        found = scan_parquet(path).collect_schema()
+    refuse_missing(found, columns, str(path), remedy)
 
 
 @dataclass(frozen=True)

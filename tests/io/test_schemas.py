@@ -1,0 +1,109 @@
+"""What a declared table refuses and what it lets through, against a reading of its cells one by one."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anachron.core.errors import DataError
+from anachron.io.schemas import NOT_BLANK, PROBABILITY, Column, Schema, columns_of, one_of, refuse_duplicates
+
+TABLE = Schema(
+    "pets",
+    {
+        "name": Column(filled=True, rules=(NOT_BLANK,)),
+        "kind": Column(filled=True, rules=(one_of(("cat", "dog")),)),
+        "age": Column(pl.Int64),
+        "share": Column(pl.Float64, rules=(PROBABILITY,)),
+        "way": Column(optional=True, absent="plain"),
+    },
+    ("name",),
+)
+GOOD = {"name": ["Tom", "Rex"], "kind": ["cat", "dog"], "age": ["3", None], "share": ["0.5", None]}
+
+
+def test_columns_come_in_their_order_and_types_and_others_behind_them():
+    given = pl.DataFrame({"note": ["a", "b"], **GOOD})
+    read = TABLE.read(given, others=True)
+    assert read.columns == [*TABLE.columns, "note"] and dict(read.schema) == TABLE.types | {"note": pl.String}
+    assert read.row(0, named=True) == {
+        "name": "Tom", "kind": "cat", "age": 3, "share": 0.5, "way": "plain", "note": "a",
+    }  # fmt: skip
+    assert TABLE.read(read).equals(read.drop("note"))  # what was read is read again
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "message"),
+    [
+        ("name", ["Tom", None], "pets, row 2: name None is empty; every row needs one"),
+        ("name", [" ", ""], "pets, row 1: name ' ' is empty; every row needs one (2 rows broken)"),
+        ("name", ["Tom", "Tom"], "pets, row 2: the same as row 1 (name 'Tom'); keep one"),
+        ("kind", ["cow", "cat"], "pets, row 1: kind 'cow' is unknown; use one of cat, dog"),
+        ("age", ["3", "three"], "pets, row 2: age 'three' is no Int64; write it as one"),
+        ("age", [3.0, 3.5], "pets, row 2: age 3.5 is no Int64; write it as one"),
+        ("share", ["1.5", "1"], "pets, row 1: share '1.5' is not a probability; it must be 0 to 1, not a logarithm"),
+        ("share", ["nan", "1"], "pets, row 1: share 'nan' is not a finite number; give one or leave it empty"),
+        ("share", ["much", "1"], "pets, row 1: share 'much' is not a finite number; give one or leave it empty"),
+    ],
+)
+def test_a_refusal_names_table_row_value_rule_and_fix(column: str, cells: list[Any], message: str):
+    with pytest.raises(DataError) as refused:
+        TABLE.read(pl.DataFrame(GOOD | {column: cells}))
+    assert str(refused.value) == message
+
+
+def test_missing_columns_are_named_with_what_to_do():
+    with pytest.raises(DataError, match=r"^pets lacks the columns kind, age; it needs name, kind, age, share$"):
+        TABLE.read(pl.DataFrame(GOOD).drop("kind", "age"))
+    told = Schema("pets.csv", columns_of({"name": pl.String}), remedy="ask the vet")
+    with pytest.raises(DataError, match=r"^pets\.csv lacks the column name; ask the vet$"):
+        told.read(pl.DataFrame({"x": [1]}))
+
+
+def test_truth_values_of_text_files():
+    flags = Schema("flags", {"known": Column(pl.Boolean)})
+    assert flags.read(pl.DataFrame({"known": ["true", "false", None]}))["known"].to_list() == [True, False, None]
+    with pytest.raises(DataError, match="row 2: known 'yes' is no Boolean"):
+        flags.read(pl.DataFrame({"known": ["true", "yes"]}))
+
+
+def test_a_text_is_no_list():
+    with pytest.raises(DataError, match=r"^lists"):
+        Schema("lists", {"names": Column(pl.List(pl.Int64))}).read(pl.DataFrame({"names": ["a"]}))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 2))), max_size=8))
+def test_the_first_two_rows_alike_are_named(rows: list[tuple[str, int | None]]):
+    table = pl.DataFrame(rows, schema={"a": pl.String, "b": pl.Int64}, orient="row")
+    first = next(((rows.index(row), place) for place, row in enumerate(rows) if row in rows[:place]), None)
+    if first is None:
+        refuse_duplicates(table, ["a", "b"])
+        return
+    repeated = min(rows.index(row) for row in rows if rows.count(row) > 1)
+    again = rows.index(rows[repeated], repeated + 1)
+    with pytest.raises(DataError, match=f"^row {again + 1}: the same as row {repeated + 1} "):
+        refuse_duplicates(table, ["a", "b"])
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(), st.sampled_from(["", "x", "1e3"])), min_size=1, max_size=6))
+def test_numbers_are_read_as_python_reads_them(cells: list[Any]):
+    """Whether a column of texts is let through, against Python's own float."""
+
+    def fine(cell: str | None) -> bool:
+        if cell is None:
+            return True
+        try:
+            return abs(float(cell)) < float("inf")
+        except ValueError:
+            return False
+
+    texts = [None if cell is None else str(cell) for cell in cells]
+    table, schema = pl.DataFrame({"n": texts}, schema={"n": pl.String}), Schema("t", {"n": Column(pl.Float64)})
+    if all(map(fine, texts)):
+        assert schema.read(table)["n"].to_list() == [None if text is None else float(text) for text in texts]
+    else:
+        row = next(place for place, text in enumerate(texts, 1) if not fine(text))
+        with pytest.raises(DataError, match=f"^t, row {row}: n "):
+            schema.read(table)
