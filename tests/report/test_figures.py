@@ -123,7 +123,7 @@ def test_nothing_is_drawn_from_nothing(name, several):
 
 
 def test_a_table_of_another_analysis_is_refused(several):
-    with pytest.raises(DataError, match="the table for figure summary lacks win_rate, robustness"):
+    with pytest.raises(DataError, match="the table for figure summary lacks the columns win_rate, robustness"):
         FIGURES["summary"](several["alpha"])
 
 

@@ -39,22 +39,14 @@ def judge(
 
     Example: anachron judge runs/audit --llm my-model --base-url http://localhost:8000/v1
     """
-    from rich.table import Table
-
-    from anachron.evaluate.judge import agreement_lines
     from anachron.report.judging import judge_run
+    from anachron.report.terminal.answers import judged_table
 
     table, counts = judge_run(run, asking.settings(llm, base_url), out, cache=cache, callbacks=on_screen())
     if json_:
         print_json({"agreement": table.to_dicts(), **counts, "out": str(out or run / "judge")})
     else:
-        shown = Table(title=f"Answers judged by {llm}", caption="shares × 100, [95 % interval] (Wilson)")
-        names = ("model", "answers") if "model" in table.columns else ("method", "prompts")
-        for heading in (*names, "judged", "rule: right", "judge: right", "disagree"):
-            shown.add_column(heading, justify="left" if heading in names else "right")
-        for row in agreement_lines(table):
-            shown.add_row(*row)
-        stdout().print(shown)
+        stdout().print(judged_table(table, llm))
         usage = counts["usage"]
         say(f"{usage['answers']:,} verdicts requested, {usage['kept']:,} reused from before")
         disagreements = counted(counts["disagreements"], "disagreement")

@@ -15,7 +15,7 @@ import polars as pl
 
 from anachron.analysis.statistics import interval_cells, wilson
 from anachron.core.errors import DataError
-from anachron.core.labels import PLAIN, label_of
+from anachron.core.labels import PLAIN
 from anachron.evaluate.results import METHOD, UNEDITED
 from anachron.io.answers import Answer
 from anachron.io.json_answers import object_in, quoted, shown
@@ -119,19 +119,3 @@ def agreement(judged: pl.DataFrame) -> pl.DataFrame:
             row |= interval_cells(name, wilson(int(of.sum()), read.height, correction=False))
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def agreement_lines(table: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Rows of `agreement` for people: model or method, kind, answers, rule, judge and disagreement, shares x 100."""
-    rows = []
-    for row in table.iter_rows(named=True):
-        after = f" after {row['edits']}" if row.get("edits") else ""
-        cells = []
-        for name in ("rule", "judge", "disagreement"):
-            low, high = row[f"{name}_low"], row[f"{name}_high"]
-            share = row[name]
-            cells.append("-" if share is None else f"{100 * share:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
-        counts = f"{row['judged']:,} of {row['answers']:,}"
-        who = row["model"] if "model" in row else label_of(row["method"], row["variant"]) + after
-        rows.append((who, row["kind"], counts, *cells))
-    return rows

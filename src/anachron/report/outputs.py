@@ -1,7 +1,6 @@
 """The tables of a study as files: Parquet and CSV to compute with, Markdown and LaTeX to print."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from anachron.analysis.metrics import GLOBAL, RUN_KEYS, without_matches
 from anachron.analysis.study import Study
 from anachron.core.notebook import html_record, html_table
 from anachron.io.files import Json, versions, write_bytes, write_json
-from anachron.io.tables import harmless, markdown_table, write_table
+from anachron.io.tables import harmless, write_table
+from anachron.report.table import Column, Table
 
 PRINTED_ROWS = 1000
 
@@ -129,35 +129,19 @@ def write_printed(out: Path, name: str, markdown: str, latex: str) -> None:
 
 def markdown(analysis: Analysis, table: pl.DataFrame) -> str:
     """A table with its title and source, as GitHub's Markdown."""
-    body = markdown_table(table.columns, _printed(table))
-    return f"## {analysis.title}\n\n{body}\nSource: {analysis.source}.\n"
+    return f"## {analysis.title}\n\n{_printed(analysis, table).markdown()}\nSource: {analysis.source}.\n"
 
 
 def latex(analysis: Analysis, table: pl.DataFrame) -> str:
     """A table float with a caption and a label, for LaTeX with the package booktabs."""
-    right = [dtype.is_numeric() for dtype in table.dtypes]
-    return latex_table(analysis.name, analysis.title, table.columns, _printed(table), right)
+    return _printed(analysis, table).latex(analysis.name, analysis.title)
 
 
-def latex_table(
-    name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]
-) -> str:
-    """Cells of text as a table float. right: of each column, whether it is set to the right."""
-    from tabulate import tabulate
-
-    body = tabulate(
-        rows, header, tablefmt="latex_booktabs", disable_numparse=True,
-        colalign=["right" if r else "left" for r in right] if rows else None,
-    )  # fmt: skip
-    caption = re.sub(r"([&%#$_])", r"\\\1", title)
-    label = name.replace("_", "-")
-    return f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\label{{tab:{label}}}\n{body}\n\\end{{table}}\n"
-
-
-def _printed(table: pl.DataFrame) -> list[list[str]]:
+def _printed(analysis: Analysis, table: pl.DataFrame) -> Table:
     """Cells as text: probabilities and scores to three decimals, p values as papers print them, nothing as a dash."""
-    columns = [[cell_text(name, value) for value in table[name]] for name in table.columns]
-    return [list(row) for row in zip(*columns, strict=True)]
+    cells = [[cell_text(name, value) for value in table[name]] for name in table.columns]
+    columns = [Column(name, number=table[name].dtype.is_numeric()) for name in table.columns]
+    return Table(analysis.title, columns, list(zip(*cells, strict=True)))
 
 
 def cell_text(name: str, value: object) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from anachron.io.tables import markdown_table
+from anachron.report.table import ARROWS, SIGNS
 
 Value = tuple[float | None, float | None, float | None]  # a mean and the bounds of its interval; None: not known
 SHORT = 12  # letters of a heading that stays on one line
@@ -18,8 +19,6 @@ LINES = 40  # of a table that fit a page
 WIDE = 1e9  # numbers from here on are printed by their power of ten
 PREAMBLE = r"\usepackage{booktabs,siunitx}"
 PLAIN = re.compile(r"-?[\d.]+")
-ARROWS = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
-SIGNS = {">": "$>$", "<": "$<$", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "−": "$-$", **ARROWS}
 ESCAPED = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     **{letter: f"\\{letter}" for letter in "&%$#_"}, **SIGNS,

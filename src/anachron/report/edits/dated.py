@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
-from rich.markup import escape
-from rich.table import Table
 
 from anachron.core.dates import GRANULARITIES
 from anachron.evaluate.measures.atoke_metrics import ATOKE_METRICS, SCORES, SUCCESS
@@ -17,9 +15,10 @@ from anachron.evaluate.measures.dated_metrics import DATED_SHARES
 from anachron.evaluate.measures.portability import portability_summary, portability_tests
 from anachron.evaluate.results import check_portability, check_updates, method_label
 from anachron.evaluate.summaries import of_atoke
-from anachron.io.tables import markdown_table, write_table
+from anachron.io.tables import write_table
 from anachron.report.edits.tables import Layout, write_edits
-from anachron.report.outputs import latex_table, write_data, write_printed
+from anachron.report.outputs import write_data, write_printed
+from anachron.report.table import Column, Table, with_bounds
 
 
 def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
@@ -134,16 +133,12 @@ def write_portability(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataF
     """Write ``portability_tests.parquet``, a row a test, and the summary that is returned, as numbers and to print."""
     tests = portability_tests(check_portability(tables["portability"], check_updates(tables["updates"])))
     summary = portability_summary(tests)
-    cells = printed_portability(summary)
-    tex = latex_table(
-        NAME, "; ".join([TITLE, *NOTES]), cells.columns, cells.rows(), [name not in WORDS for name in cells.columns]
-    )
-    for letter, command in {">": "$>$", "±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$"}.items():
-        tex = tex.replace(letter, command)
+    table = portability_table(summary, brief=False)
+    tex = table.latex(NAME, "; ".join([TITLE, *NOTES]))
     notes = "".join(f"- {note}\n" for note in NOTES)
     write_data(out, f"{NAME}_tests", tests)
     write_data(out, NAME, summary)
-    write_printed(out, NAME, f"## {TITLE}\n\n{markdown_table(cells.columns, cells.rows())}\n{notes}", tex)
+    write_printed(out, NAME, f"## {TITLE}\n\n{table.markdown()}\n{notes}", tex)
     return summary
 
 
@@ -155,23 +150,12 @@ def printed_portability(summary: pl.DataFrame, *, brief: bool = False) -> pl.Dat
     for heading, name in COLUMNS.items():
         if rows[name].count():
             ends = rows.select(name, f"{name}_low", f"{name}_high").iter_rows()
-            with_bounds = name == "right" or not brief
-            cells[heading] = [_cell(*(row if with_bounds else (row[0], None, None))) for row in ends]
+            bounded = name == "right" or not brief
+            cells[heading] = [with_bounds(*(row if bounded else (row[0], None, None))) for row in ends]
     return pl.DataFrame(cells)
 
 
-def _cell(mean: float | None, low: float | None, high: float | None) -> str:
-    bounds = "" if low is None or high is None else f" [{100 * low:z.1f}, {100 * high:z.1f}]"
-    return "-" if mean is None else f"{100 * mean:z.1f}{bounds}"
-
-
-def portability_table(summary: pl.DataFrame) -> Table:
-    """The same for a terminal, with fewer intervals."""
-    cells = printed_portability(summary, brief=True)
-    table = Table(title=TITLE, caption=escape("\n".join(NOTES)), caption_justify="left")
-    for name in cells.columns:
-        words = name in WORDS
-        table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=words)
-    for row in cells.rows():
-        table.add_row(*map(escape, row))
-    return table
+def portability_table(summary: pl.DataFrame, *, brief: bool = True) -> Table:
+    """The same as a table to be shown."""
+    cells = printed_portability(summary, brief=brief)
+    return Table(TITLE, [Column(name, number=name not in WORDS) for name in cells.columns], cells.rows(), NOTES)

@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import polars as pl
-from rich.markup import escape
-from rich.table import Table
 
 from anachron.evaluate.results import method_label
-from anachron.io.tables import markdown_table
-from anachron.report.outputs import latex_table, write_data, write_printed
+from anachron.report.outputs import write_data, write_printed
+from anachron.report.table import Column, Table, with_bounds
 
 TITLE = "Against the unedited model"
 NOTE = (
@@ -27,32 +25,21 @@ def printed_tests(tests: pl.DataFrame) -> pl.DataFrame:
     for name in ("unedited", "edited"):
         cells[name] = [f"{100 * mean:.1f}" for mean in rows[name]]
     ends = rows.select("difference", "low", "high").iter_rows()
-    cells["difference"] = [_difference(*row) for row in ends]
+    cells["difference"] = [with_bounds(*row, sign="+") for row in ends]
     cells["p"] = ["< 0.001" if p < 0.001 else f"{p:.3f}" for p in rows["p"]]
     return pl.DataFrame(cells)
 
 
-def _difference(mean: float, low: float | None, high: float | None) -> str:
-    bounds = "" if low is None or high is None else f" [{100 * low:z.1f}, {100 * high:z.1f}]"
-    return f"{100 * mean:+z.1f}{bounds}"
-
-
 def paired_tests_table(tests: pl.DataFrame) -> Table:
-    """The same for a terminal."""
+    """The same as a table to be shown."""
     cells = printed_tests(tests)
-    table = Table(title=TITLE, caption=escape(NOTE), caption_justify="left")
-    for name in cells.columns:
-        table.add_column(name, justify="left" if name in (*SAME, "method", "metric") else "right", overflow="fold")
-    for row in cells.rows():
-        table.add_row(*map(escape, row))
-    return table
+    columns = [Column(name, number=name not in (*SAME, "method", "metric")) for name in cells.columns]
+    return Table(TITLE, columns, cells.rows(), [NOTE])
 
 
 def write_tests(tests: pl.DataFrame, out: Path, name: str) -> None:
     """Write all numbers (``NAME.parquet``, ``NAME.csv``) and the table (``markdown/NAME.md``, ``latex/NAME.tex``)."""
-    cells = printed_tests(tests)
-    body = markdown_table(cells.columns, cells.rows())
-    right = [column not in (*SAME, "method", "metric") for column in cells.columns]
-    tex = latex_table(name, f"{TITLE}; {NOTE}", cells.columns, cells.rows(), right)
+    table = paired_tests_table(tests)
     write_data(out, name, tests)
-    write_printed(out, name, f"## {TITLE}\n\n{body}\n- {NOTE}\n", tex.replace("×", r"$\times$"))
+    tex = table.latex(name, f"{TITLE}; {NOTE}")
+    write_printed(out, name, f"## {TITLE}\n\n{table.markdown()}\n- {NOTE}\n", tex)

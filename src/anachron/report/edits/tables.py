@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 
 import polars as pl
-from rich.markup import escape
-from rich.table import Table
 
 from anachron.analysis.plots.words import counted
 from anachron.core.errors import DataError
@@ -22,8 +20,8 @@ from anachron.core.facts import REPLACEMENT
 from anachron.evaluate.metrics import BOUNDED
 from anachron.evaluate.results import METHOD, UNEDITED, method_label
 from anachron.io.schemas import refuse_missing
-from anachron.io.tables import markdown_table
-from anachron.report.outputs import latex_table, write_data, write_printed
+from anachron.report.outputs import write_data, write_printed
+from anachron.report.table import Column, Table, with_bounds
 
 Columns = Mapping[str, tuple[str, int, int]]  # heading -> metric of a summary, factor, decimals
 
@@ -127,7 +125,6 @@ EDITS = Layout(
 BESIDE = 10  # columns of a further table that a terminal has room for
 SECTION = ("mode", "scenario")
 WORDS = (*SECTION, "method", "way")
-IN_LATEX = {">": "$>$", "±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 
 
 def edits_tables(summary: pl.DataFrame, width: int, layout: Layout = EDITS) -> list[Table]:
@@ -142,20 +139,11 @@ def edits_tables(summary: pl.DataFrame, width: int, layout: Layout = EDITS) -> l
         notes = edit_notes(summary, layout) if part is parts[-1] else ()
         more = list(layout.measured(part).items())
         for columns in (layout.columns, *(dict(more[first : first + BESIDE]) for first in range(0, len(more), BESIDE))):
-            narrow = _letters(printed(part, layout, columns)) > width
-            tables.append(edits_table(part, layout, narrow=narrow, columns=columns, notes=notes))
+            table = edits_table(part, layout, columns=columns, notes=notes)
+            narrow = edits_table(part, layout, narrow=True, columns=columns, notes=notes)
+            tables.append(table if table.fits(width) else narrow)
             notes = ()
     return tables
-
-
-def _letters(cells: pl.DataFrame) -> int:
-    """How wide a table of one line a cell is on a terminal, with its lines and spaces."""
-    return 1 + sum(3 + max(map(len, [*_heading(name).split("\n"), *cells[name]])) for name in cells.columns)
-
-
-def _heading(name: str) -> str:
-    """In two lines where it is long, so that eight columns of means fit a terminal of 130 letters."""
-    return name.replace(" ", "\n", name.count(" ") == 2)
 
 
 def edits_table(
@@ -172,25 +160,17 @@ def edits_table(
     cells = printed(summary, layout, layout.columns if columns is None else columns)
     if narrow:
         cells = cells.with_columns(pl.all().str.replace(r" (±|\[)", "\n$1").str.replace(r"(\[[^ ]*), ", "$1,\n"))
-    table = Table(
-        padding=(0, 0 if narrow else 1),
-        title=escape(_titled(summary, layout)),
-        caption="\n".join(map(escape, edit_notes(summary, layout) if notes is None else notes)) or None,
-        caption_justify="left",
+    return Table(
+        _titled(summary, layout),
+        [
+            Column(name.replace("-", "\n") if narrow else name, number=name not in WORDS, once=name in SECTION)
+            for name in cells.columns
+        ],
+        cells.rows(),
+        edit_notes(summary, layout) if notes is None else notes,
+        sections=summary.select(SECTION).rows(),
+        padding=0 if narrow else 1,
     )
-    for name in cells.columns:
-        heading = _heading(name)
-        if narrow and "\n" not in heading:
-            heading = heading.replace("-" if "-" in heading else " ", "\n")
-        table.add_column(heading, justify="left" if name in WORDS else "right", overflow="fold")
-    last = None
-    for section, row in zip(summary.select(SECTION).rows(), cells.rows(named=True), strict=True):
-        if last not in (None, section):
-            table.add_section()
-        shown = {name: "" if name in SECTION and section == last else cell for name, cell in row.items()}
-        table.add_row(*map(escape, shown.values()))
-        last = section
-    return table
 
 
 def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | None = None) -> pl.DataFrame:
@@ -250,23 +230,16 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
 
 def edits_markdown(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
     """The table with its title, notes and source, as GitHub's Markdown."""
-    cells = printed(summary, layout)
-    notes = "".join(f"- {note}\n" for note in edit_notes(summary, layout))
-    table = markdown_table(cells.columns, cells.rows())
-    return f"## {_titled(summary, layout)}\n\n{table}\n{notes}\nSource: {layout.source}.\n"
+    table = edits_table(summary, layout, columns={**layout.columns, **layout.measured(summary)})
+    notes = "".join(f"- {note}\n" for note in table.notes)
+    return f"## {table.title}\n\n{table.markdown()}\n{notes}\nSource: {layout.source}.\n"
 
 
 def edits_latex(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
     """The table as a float with a caption and a label, for LaTeX with the package booktabs."""
-    cells = printed(summary, layout)
-    right = [name not in WORDS for name in cells.columns]
-    caption = "; ".join(
-        [layout.title, *([same_in_all(summary)] if same_in_all(summary) else []), *edit_notes(summary, layout)]
-    )
-    text = latex_table(layout.name, caption, cells.columns, cells.rows(), right)
-    for letter, command in IN_LATEX.items():  # after the escaping, which would show them letter by letter
-        text = text.replace(letter, command)
-    return text
+    table = edits_table(summary, layout, columns={**layout.columns, **layout.measured(summary)})
+    same = same_in_all(summary)
+    return table.latex(layout.name, "; ".join([layout.title, *([same] if same else []), *table.notes]))
 
 
 def write_edits(summary: pl.DataFrame, out: Path, layout: Layout = EDITS) -> None:
@@ -303,14 +276,9 @@ def _cell(
     mean: float | None, low: float | None, high: float | None, *, factor: int, decimals: int, bounds: bool
 ) -> str:  # fmt: skip
     """A mean with its interval: as bounds, or as half its width."""
-    if mean is None:
-        return "-"
-    text = f"{factor * mean:z.{decimals}f}"  # z: no minus before a zero
-    if low is None or high is None:
-        return text
-    if bounds:
-        return f"{text} [{factor * low:z.{decimals}f}, {factor * high:z.{decimals}f}]"
-    return f"{text} ± {factor * (high - low) / 2:.{decimals}f}"
+    if bounds or mean is None or low is None or high is None:
+        return with_bounds(mean, low, high, factor=factor, decimals=decimals)
+    return f"{factor * mean:z.{decimals}f} ± {factor * (high - low) / 2:.{decimals}f}"
 
 
 def _check(summary: pl.DataFrame, layout: Layout) -> None:

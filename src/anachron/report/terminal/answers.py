@@ -5,7 +5,9 @@ from typing import Any
 
 import polars as pl
 
+from anachron.core.labels import label_of
 from anachron.io.files import Json
+from anachron.report.table import Column, Table, with_bounds
 from anachron.report.terminal.tables import percent
 
 
@@ -61,6 +63,22 @@ def answer_table_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
         )
     for row in tables.get("conversion", pl.DataFrame()).iter_rows(named=True):
         yield f"asked by {row['asked_by']}, scored {row['format']}, prefix {row['prefix']}: {row['words']}"
+
+
+def judged_table(agreement: pl.DataFrame, judge: str) -> Table:
+    """Rows of `anachron.evaluate.judge.agreement`, shares x 100. judge: the name of the model that judged."""
+    of_models = "model" in agreement.columns
+    rows = []
+    for row in agreement.iter_rows(named=True):
+        after = f" after {row['edits']}" if row.get("edits") else ""
+        who = row["model"] if of_models else label_of(row["method"], row["variant"]) + after
+        shares = [[row[f"{name}{end}"] for end in ("", "_low", "_high")] for name in ("rule", "judge", "disagreement")]
+        counts = f"{row['judged']:,} of {row['answers']:,}"
+        rows.append((who, row["kind"], counts, *(with_bounds(*share) for share in shares)))
+    numbers = ("judged", "rule: right", "judge: right", "disagree")
+    names = ("model", "answers") if of_models else ("method", "prompts")
+    columns = [*map(Column, names), *(Column(name, number=True) for name in numbers)]
+    return Table(f"Answers judged by {judge}", columns, rows, ["shares × 100, [95 % interval] (Wilson)"])
 
 
 def _share(summary: Mapping[str, Any], name: str) -> str:

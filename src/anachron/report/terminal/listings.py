@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
+from anachron.report.table import Column, Table
 
 
 def dataset_table(listings: Sequence[Mapping[str, Any]]) -> Table:
@@ -23,11 +23,5 @@ def change_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _listing(title: str, counted: Sequence[str], items: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title=title)
-    table.add_column("name")
-    for name in counted:
-        table.add_column(name, justify="right")
-    table.add_column("what")
-    for item in items:
-        table.add_row(item["name"], *(f"{item[name]:,}" for name in counted), item["about"])
-    return table
+    columns = [Column("name"), *(Column(name, number=True) for name in counted), Column("what")]
+    return Table(title, columns, [(i["name"], *(f"{i[name]:,}" for name in counted), i["about"]) for i in items])

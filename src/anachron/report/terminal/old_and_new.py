@@ -1,11 +1,11 @@
 """The old and the new objects of updates on the terminal: before and after an edit, and which updates a model lacks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
-from rich.markup import escape
-from rich.table import Table
+
+from anachron.report.table import Column, Table
 
 STATES = ("lacks", "partly", "has")  # of an update, see `anachron.evaluate.old_and_new.compare_objects`
 FEW = 5  # updates that are named in a line
@@ -19,18 +19,17 @@ WORDS = {"obsolete": "old", "new": "new"}
 
 def before_and_after_table(objects: pl.DataFrame) -> Table:
     """Rows of `anachron.evaluate.old_and_new.before_and_after`, an update a section."""
-    columns = ("% before", "% after", "rank before", "rank after")
-    table = _table("Before and after the edit, asked by the update prompt", ("prompt", "object", ""), columns)
-    last = None
-    for row in objects.iter_rows(named=True):
-        if last not in (None, row["case_id"]):
-            table.add_section()
-        table.add_row(
-            "" if last == row["case_id"] else escape(row["prompt"]), escape(row["object"]), WORDS[row["role"]],
-            share(row["before"]), share(row["after"]), f"{row['rank_before']:,}", f"{row['rank_after']:,}",
-        )  # fmt: skip
-        last = row["case_id"]
-    return table
+    numbers = ("% before", "% after", "rank before", "rank after")
+    columns = [Column("prompt", once=True), Column("object"), Column(""), *(Column(n, number=True) for n in numbers)]
+    rows = [
+        (
+            row["prompt"], row["object"], WORDS[row["role"]], share(row["before"]), share(row["after"]),
+            f"{row['rank_before']:,}", f"{row['rank_after']:,}",
+        )
+        for row in objects.iter_rows(named=True)
+    ]  # fmt: skip
+    title = "Before and after the edit, asked by the update prompt"
+    return Table(title, columns, rows, [ABOUT], sections=objects["case_id"].to_list())
 
 
 def preferred(updates: pl.DataFrame) -> dict[str, Any]:
@@ -72,24 +71,16 @@ def preferred_lines(counts: Mapping[str, Any]) -> list[str]:
 
 def lacking_table(updates: pl.DataFrame) -> Table:
     """Rows of `anachron.evaluate.old_and_new.compare_objects` that are not ``has``, the first `PRINTED` of them."""
-    columns = ("% old", "% new", "rank old", "rank new", "old is likelier")
-    table = _table("Updates that the model lacks or has in part", ("prompt", "old", "new"), columns)
-    table.add_column("state")
-    for row in updates.filter(pl.col("state") != "has").head(PRINTED).iter_rows(named=True):
-        table.add_row(
-            *(escape(row[name]) for name in ("prompt", "old", "new")), share(row["p_old"]), share(row["p_new"]),
+    numbers = ("% old", "% new", "rank old", "rank new", "old is likelier")
+    columns = [*map(Column, ("prompt", "old", "new")), *(Column(n, number=True) for n in numbers), Column("state")]
+    rows = [
+        (
+            *(row[name] for name in ("prompt", "old", "new")), share(row["p_old"]), share(row["p_new"]),
             f"{row['rank_old']:,}", f"{row['rank_new']:,}", f"{row['old_likelier']} of {row['prompts']}", row["state"],
-        )  # fmt: skip
-    return table
-
-
-def _table(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(title=title, caption=ABOUT, caption_justify="left")
-    for name in words:
-        table.add_column(name, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right")
-    return table
+        )
+        for row in updates.filter(pl.col("state") != "has").head(PRINTED).iter_rows(named=True)
+    ]  # fmt: skip
+    return Table("Updates that the model lacks or has in part", columns, rows, [ABOUT])
 
 
 def states(updates: pl.DataFrame) -> dict[str, int]:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from rich.markup import escape
-from rich.table import Table
 
 from anachron.data.card import PUBLISHED_STATISTICS, number
+from anachron.report.table import Column, Table
 from anachron.wikidata.updates.card import PUBLISHED as PUBLISHED_UPDATES
 
 
@@ -18,22 +17,16 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
     """
     same = [name for name in ("format", "prefix") if summary[name].n_unique() == 1]
     same_in_all = ", ".join(f"{name} {summary[name][0]}" for name in same)
-    table = Table(
-        title=escape(f"{title} ({same_in_all})" if same_in_all else title),
-        caption="95 %: bootstrap intervals over facts. A random scorer has W 50 % and R as in the last column.",
-    )
     named = ["model", *(name for name in ("format", "prefix") if name not in same)]
-    for name in (*named, "dates"):
-        table.add_column(name, overflow="fold")
-    for name in ("facts", "W %", "95 %", "R %", "95 %", "ties %", "near-ties %", "random R %"):
-        table.add_column(name, justify="right", no_wrap=True)
-    last: list[str] | None = None
-    for row in summary.iter_rows(named=True):
-        run = [escape(row[name]) for name in named]
-        if last is not None and run != last:
-            table.add_section()
-        table.add_row(
-            *(run if run != last else [""] * len(run)),
+    numbers = ("facts", "W %", "95 %", "R %", "95 %", "ties %", "near-ties %", "random R %")
+    columns = [
+        *(Column(name, once=True) for name in named),
+        Column("dates"),
+        *(Column(name, number=True, joined=name == "95 %") for name in numbers),
+    ]
+    rows = [
+        (
+            *(row[name] for name in named),
             row["granularity"],
             f"{row['facts']:,}",
             percent(row["win_rate"]),
@@ -44,8 +37,15 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
             percent(row["near_ties"], 3),
             percent(row["random_robustness"], 3),
         )
-        last = run
-    return table
+        for row in summary.iter_rows(named=True)
+    ]
+    return Table(
+        f"{title} ({same_in_all})" if same_in_all else title,
+        columns,
+        rows,
+        ["95 %: bootstrap intervals over facts. A random scorer has W 50 % and R as in the last column."],
+        sections=[row[: len(named)] for row in rows],
+    )
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -70,51 +70,43 @@ AUDIT_LINES = {
 def audit_table(audit: Mapping[str, Any]) -> Table:
     """What `anachron.probe.audit.audit` found."""
     bos = ", ".join(f"{count} in {texts:,} texts" for count, texts in audit["bos"].items())
-    table = Table(
-        title=f"{audit['statements']:,} statements of {audit['facts']:,} facts",
-        caption=f"longest text {audit['longest']} tokens; {audit['answer_tokens']:.1f} answer tokens on average; "
-        f"start-of-text tokens: {bos}",
+    rows = [
+        (what, f"{audit[name]:,}", next(iter(audit["examples"].get(name, [])), ""))
+        for name, what in AUDIT_LINES.items()
+    ]
+    return Table(
+        f"{audit['statements']:,} statements of {audit['facts']:,} facts",
+        [Column("check"), Column("count", number=True), Column("for instance")],
+        rows,
+        [
+            f"longest text {audit['longest']} tokens; {audit['answer_tokens']:.1f} answer tokens on average; "
+            f"start-of-text tokens: {bos}"
+        ],
     )
-    table.add_column("check")
-    table.add_column("count", justify="right")
-    table.add_column("for instance")
-    for name, what in AUDIT_LINES.items():
-        examples = audit["examples"].get(name, [])
-        table.add_row(what, f"{audit[name]:,}", escape(examples[0]) if examples else "")
-    return table
 
 
 def selection_table(steps: Sequence[Mapping[str, Any]]) -> Table:
     """What every step of ``build facts`` dropped and why."""
-    table = Table(title="Selection: statements and their subjects, step by step")
-    table.add_column("step")
-    for name in ("in", "dropped"):
-        table.add_column(name, justify="right")
-    table.add_column("why", overflow="fold")
-    for name in ("kept", "subjects"):
-        table.add_column(name, justify="right")
+    names = ("step", "in", "dropped", "why", "kept", "subjects")
+    rows = []
     for step in steps:
         why = {reason: count for reason, count in step["dropped"].items() if count}
-        table.add_row(
-            step["step"],
-            f"{step['statements_in']:,}",
-            "\n".join(f"{count:,}" for count in why.values()) or "0",
-            "\n".join(why),
-            f"{step['statements_kept']:,}",
-            f"{step['subjects_kept']:,}",
-        )
-    return table
+        within, kept, subjects = (f"{step[name]:,}" for name in ("statements_in", "statements_kept", "subjects_kept"))
+        dropped = [(f"{count:,}", reason) for reason, count in why.items()] or [("0", "")]
+        rows.append((step["step"], within, *dropped[0], kept, subjects))
+        rows += [("", "", count, reason, "", "") for count, reason in dropped[1:]]  # a line each, however it is folded
+    columns = [Column(name, number=name not in ("step", "why"), joined=name == "why") for name in names]
+    return Table("Selection: statements and their subjects, step by step", columns, rows)
 
 
 def statistics_table(statistics: Mapping[str, float]) -> Table:
     """The numbers of `anachron.data.card.statistics` beside the published ones."""
-    table = Table(title="The data set compared with the published ones")
-    table.add_column("what")
-    for name in ("here", *PUBLISHED_STATISTICS):
-        table.add_column(name, justify="right")
-    for what, value in statistics.items():
-        table.add_row(what, number(value), *(number(known.get(what)) for known in PUBLISHED_STATISTICS.values()))
-    return table
+    published = PUBLISHED_STATISTICS.values()
+    rows = [
+        (what, number(value), *(number(known.get(what)) for known in published)) for what, value in statistics.items()
+    ]
+    title = "The data set compared with the published ones"
+    return Table(title, _counted("what", "here", *PUBLISHED_STATISTICS), rows)
 
 
 def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float], groups: Mapping[str, Any]) -> Table:
@@ -123,31 +115,24 @@ def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float]
     groups: what became of the groups, as `anachron.wikidata.updates.groups.GroupCounts` counts them; shown below the
     numbers.
     """
-    table = Table(
-        title="Updates compared with the published ones", caption=_groups_caption(groups), caption_justify="left"
-    )
-    table.add_column("what")
-    for name in ("here", "WikiFactDiff", "replacements here", "WFD_repl"):
-        table.add_column(name, justify="right")
-    for what, value in statistics.items():
-        published = (PUBLISHED_UPDATES[name][what] for name in ("WikiFactDiff", "WFD_repl"))
-        whole, subset = (number(n) for n in published)
-        table.add_row(what, number(value), whole, number(replaced[what]), subset)
-    return table
+    whole, subset = (PUBLISHED_UPDATES[name] for name in ("WikiFactDiff", "WFD_repl"))
+    rows = [
+        (what, *map(number, (value, whole[what], replaced[what], subset[what]))) for what, value in statistics.items()
+    ]
+    columns = _counted("what", "here", "WikiFactDiff", "replacements here", "WFD_repl")
+    dropped = [f"- {count:,}: {why}" for why, (count, _) in groups["dropped"].items() if count]
+    notes = [f"groups labelled: {groups['groups']:,}", *dropped, f"groups kept: {groups['kept_groups']:,}"]
+    return Table("Updates compared with the published ones", columns, rows, notes)
 
 
-def _groups_caption(groups: Mapping[str, Any]) -> str:
-    lines = [f"groups labelled: {groups['groups']:,}"]
-    lines += [f"- {count:,}: {why}" for why, (count, _) in groups["dropped"].items() if count]
-    return "\n".join([*lines, f"groups kept: {groups['kept_groups']:,}"])
+def _counted(name: str, *numbers: str) -> list[Column]:
+    return [Column(name), *(Column(title, number=True) for title in numbers)]
 
 
 def changes_table(entity: Mapping[str, Any], is_new: bool, changes: Sequence[Mapping[str, Any]]) -> Table:
     """What two snapshots say of an entity, from `anachron.wikidata.updates.explain`."""
     title = f"{entity['label'] or 'without a label'} ({entity['id']})" + (", a new entity" if is_new else "")
-    table = Table(title=escape(title))
-    for name in ("property", "value", "in", "dates", "label", "outcome"):
-        table.add_column(name, overflow="fold")
+    rows = []
     for row in changes:
         property_, value, dates = _statement_cells(row)
         if row["merged_from"] is not None:
@@ -155,8 +140,8 @@ def changes_table(entity: Mapping[str, Any], is_new: bool, changes: Sequence[Map
         label = "" if row["label"] is None else f"{row['label']} by rule {row['rule']}: {row['words']}"
         outcome = f"dropped at {row['dropped']}" if row["dropped"] else row["outcome"]
         side = row["side"] + (f", other {row['change']}" if row["change"] else "")
-        table.add_row(property_, value, side, dates, label, escape(outcome))
-    return table
+        rows.append((property_, value, side, dates, label, outcome))
+    return Table(title, list(map(Column, ("property", "value", "in", "dates", "label", "outcome"))), rows)
 
 
 def _statement_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -164,20 +149,18 @@ def _statement_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
     dates = [f"{side} {row[side]}" for side in ("start", "end", "point") if row[side] is not None]
     value = row["value"] if row["value_id"] in (None, row["value"]) else f"{row['value']} ({row['value_id']})"
     property_ = f"{row['property_label'] or ''} ({row['property_id']})".strip()
-    return escape(property_), escape(value), "\n".join(dates)
+    return property_, value, "\n".join(dates)
 
 
 def explanation_table(entity: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -> Table:
     """What became of each statement of an entity, from `anachron.wikidata.selection.explain`."""
     title = f"{entity['label'] or 'without a label'} ({entity['id']}), {entity['title'] or 'without a title'}"
-    table = Table(title=escape(title))
-    for name in ("property", "value", "dates", "rank", "verdict"):
-        table.add_column(name, overflow="fold")
+    rows = []
     for row in verdicts:
         property_, value, dates = _statement_cells(row)
         kept = f"kept as fact {row['fact_id']}"
         if row["popularity"] is not None:
             kept += f", popularity {row['popularity']:,.0f}"
         verdict = kept if row["step"] is None else f"dropped at {row['step']}: {row['reason']}"
-        table.add_row(property_, value, dates, row["rank"], escape(verdict))
-    return table
+        rows.append((property_, value, dates, row["rank"], verdict))
+    return Table(title, list(map(Column, ("property", "value", "dates", "rank", "verdict"))), rows)

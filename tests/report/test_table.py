@@ -1,0 +1,285 @@
+"""Tables at every width of a terminal: each cell is there whole, no line is longer than the terminal."""
+
+import ast
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from anachron.data.card import PUBLISHED_STATISTICS
+from anachron.report.edits.dated import ATOKE, DATED, DATED_WAYS, portability_table
+from anachron.report.edits.lifelong import LIFELONG
+from anachron.report.edits.paired_tests import paired_tests_table
+from anachron.report.edits.tables import EDITS, Layout, edits_table, edits_tables
+from anachron.report.table import Column, Table, with_bounds
+from anachron.report.terminal import answers, listings, old_and_new, tables
+from anachron.wikidata.updates.card import PUBLISHED
+
+NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
+WIDTHS = (60, 80, 120)
+
+
+def drawn(table: Table, width: int) -> list[str]:
+    console = Console(file=StringIO(), width=width)
+    console.print(table)
+    return console.file.getvalue().splitlines()
+
+
+def read_back(lines: list[str]) -> list[tuple[list[str], list[str]]]:
+    """Of each grid its headings and its columns, with the parts of what was folded put together, without spaces."""
+    grids: list[tuple[list[str], list[str]]] = []
+    for line in lines:
+        if line.lstrip().startswith("┏"):
+            count = line.count("┳") + 1
+            grids.append(([""] * count, [""] * count))
+        part = 0 if line.lstrip().startswith("┃") else 1 if line.lstrip().startswith("│") else None
+        if part is not None:
+            cells = line.strip().strip("┃│").replace("┃", "│").split("│")
+            for place, cell in enumerate(cells):
+                grids[-1][part][place] += "".join(cell.split())
+    return grids
+
+
+def check_whole(table: Table, width: int) -> None:
+    """All columns are drawn, in their order behind the names of the rows, with every letter of every cell."""
+    lines = drawn(table, width)
+    assert max(map(len, lines)) <= width
+    text = "".join("".join(lines).split())
+    assert all("".join(words.split()) in text for words in (table.title, *table.notes))
+    grids = read_back(lines)
+    begins = [
+        n == 0 or (bool(table.sections) and table.sections[n] != table.sections[n - 1]) for n in range(len(table.rows))
+    ]
+    wanted = [
+        (
+            "".join(column.title.split()),
+            "".join(
+                "".join(row[place].split())
+                for row, first in zip(table.rows, begins, strict=True)
+                if first or not column.once
+            ),
+        )
+        for place, column in enumerate(table.columns)
+    ]
+    names = next((place for place, column in enumerate(table.columns) if column.number), 1)
+    seen = [
+        pair
+        for number, (head, body) in enumerate(grids)
+        for pair in list(zip(head, body, strict=True))[number and names :]
+    ]
+    assert seen == wanted
+    assert all(list(zip(head, body, strict=True))[:names] == wanted[:names] for head, body in grids)
+
+
+def summary() -> Table:
+    numbers = {f"{name}{end}": 1.0 for name in ("win_rate", "robustness") for end in ("", "_low", "_high")} | {
+        "ties": 0.00012,
+        "near_ties": None,
+        "random_robustness": 0.00433,
+    }
+    rows = [
+        {"model": f"{NAME}-{n}", "format": form, "prefix": "none", "granularity": level, "facts": 1234, **numbers}
+        for n in range(2) for form in ("raw", "chat") for level in ("year", "month", "day", "global")
+    ]  # fmt: skip
+    return tables.summary_table(pl.DataFrame(rows, infer_schema_length=None))
+
+
+def audit() -> Table:
+    found: dict[str, Any] = {name: 10_000 + n for n, name in enumerate(tables.AUDIT_LINES)}
+    found |= {"statements": 54321, "facts": 99, "longest": 77, "answer_tokens": 2.345, "bos": {0: 5, 2: 1500}}
+    found["examples"] = {name: ["In 1998, who was the president of the United States? Bill Clinton"] for name in found}
+    return tables.audit_table(found)
+
+
+def selection() -> Table:
+    step = {"step": "periods", "statements_in": 1_234_567, "statements_kept": 2, "subjects_kept": 1}
+    return tables.selection_table([step | {"dropped": {"no start and no end": 1000, "shorter than a year": 20}}] * 2)
+
+
+STATEMENT = {
+    "property_label": "position held", "property_id": "P39", "value": "President of the United States",
+    "value_id": "Q11696", "start": "2009-01-20", "end": "2017-01-20", "point": None,
+}  # fmt: skip
+ENTITY = {"label": "Barack Obama", "id": "Q76", "title": "Barack_Obama"}
+
+
+def explanation() -> Table:
+    row = STATEMENT | {"rank": "normal", "fact_id": "0123456789abcdef", "popularity": 12345.0, "step": None}
+    return tables.explanation_table(ENTITY, [row, row | {"step": "periods", "reason": "shorter than a year"}])
+
+
+def changes() -> Table:
+    row = STATEMENT | {
+        "merged_from": None, "label": "obsolete", "rule": 3, "words": "it has an end now", "dropped": None,
+        "outcome": "in the group of a replacement", "side": "both", "change": None,
+    }  # fmt: skip
+    return tables.changes_table(ENTITY, False, [row, row | {"merged_from": "Q1", "dropped": "the first step"}])
+
+
+def updates() -> Table:
+    numbers = dict.fromkeys(PUBLISHED["WikiFactDiff"].keys() & PUBLISHED["WFD_repl"].keys(), 1234567.0)
+    groups = {"groups": 10, "dropped": {"groups without a label in English": (3, ())}, "kept_groups": 7}
+    return tables.updates_table(numbers, numbers, groups)
+
+
+def listing() -> Table:
+    item = {"name": "mini-changes", "facts": 400, "statements": 12345, "relations": 7, "listed": 500}
+    return listings.dataset_table([item | {"about": "facts of states, offices and clubs since 1900"}] * 2)
+
+
+def update_listing() -> Table:
+    return listings.update_sets_table(
+        [{"name": "mini-updates", "updates": 9, "subjects": 8, "relations": 7, "about": "x y"}]
+    )
+
+
+def change_listing() -> Table:
+    item = {"name": "mini-changes", "changes": 9, "controls": 8, "subjects": 7, "kinds": 6, "about": "what changed"}
+    return listings.change_sets_table([item])
+
+
+PROMPT = "The head of government of the United Kingdom of Great Britain and Northern Ireland is"
+
+
+def lacking() -> Table:
+    row = {
+        "prompt": PROMPT, "old": "Boris Johnson", "new": "Liz Truss", "p_old": 0.25, "p_new": 1e-7, "rank_old": 1,
+        "rank_new": 49_000, "old_likelier": 3, "prompts": 4, "state": "partly",
+    }  # fmt: skip
+    return old_and_new.lacking_table(pl.DataFrame([row, row | {"state": "lacks"}]))
+
+
+def before_and_after() -> Table:
+    row = {
+        "case_id": "1", "prompt": PROMPT, "object": "Boris Johnson", "role": "new", "before": 0.25, "after": 0.5,
+        "rank_before": 49_000, "rank_after": 1,
+    }  # fmt: skip
+    return old_and_new.before_and_after_table(pl.DataFrame([row, row | {"role": "obsolete"}, row | {"case_id": "2"}]))
+
+
+def judged() -> Table:
+    shares = {f"{name}{end}": 0.5 for name in ("rule", "judge", "disagreement") for end in ("", "_low", "_high")}
+    row = {"model": NAME, "kind": "period", "judged": 1000, "answers": 1200, **shares}
+    return answers.judged_table(pl.DataFrame([row, row | {"disagreement": None}]), NAME)
+
+
+def of_edits(layout: Layout) -> pl.DataFrame:
+    """A summary of two methods in two modes, all of whose metrics are known."""
+    whole = {"scenario": "ReplaceObject", "variant": "plain", "done": 10_494, "failed": 3}
+    for metric, *_ in {**layout.columns, **layout.more}.values():
+        whole |= {metric: 0.5, f"{metric}_low": 0.375, f"{metric}_high": 1.0, f"{metric}_n": 10_494}
+    extra = (
+        {"way": "paraphrase"}
+        if layout is DATED_WAYS
+        else {"edits": 1000, "collapsed": False}
+        if layout is LIFELONG
+        else {}
+    )
+    names = [(mode, method) for mode in ("independent", "sequential") for method in ("unedited", "AlphaEdit")]
+    return pl.DataFrame([{"mode": mode, "method": method, **extra, **whole} for mode, method in names])
+
+
+def paired_tests() -> Table:
+    row = {
+        "mode": "independent", "scenario": "ReplaceObject", "method": "AlphaEdit", "variant": "plain",
+        "metric": "neighbourhood_success", "updates": 10_494, "unedited": 0.5, "edited": 0.25, "difference": -0.25,
+        "low": -0.5, "high": -0.125, "p": 0.0001,
+    }  # fmt: skip
+    return paired_tests_table(pl.DataFrame([row, row | {"mode": "sequential", "p": 0.5}]))
+
+
+def portability() -> Table:
+    row = {
+        "mode": "independent",
+        "method": "ROME",
+        "variant": "plain",
+        "kind": "Subject_Aliasing",
+        "updates": 10,
+        "tests": 9,
+        "not_counted": 1,
+    }
+    for name in ("right", "right_if_edited", "begins", "success", "p"):
+        row |= {name: 0.5, f"{name}_low": 0.4, f"{name}_high": 0.6}
+    return portability_table(pl.DataFrame([row, row | {"method": "AlphaEdit"}]))
+
+
+MAKERS: dict[str, Callable[[], Table]] = {
+    "summary_table": summary, "audit_table": audit, "selection_table": selection, "explanation_table": explanation,
+    "changes_table": changes, "updates_table": updates, "dataset_table": listing,
+    "update_sets_table": update_listing, "change_sets_table": change_listing, "lacking_table": lacking,
+    "before_and_after_table": before_and_after, "judged_table": judged, "portability_table": portability,
+    "statistics_table": lambda: tables.statistics_table(
+        dict.fromkeys(next(iter(PUBLISHED_STATISTICS.values())), 1234.5)
+    ),
+    "paired_tests_table": paired_tests, "edits_table": lambda: edits_table(of_edits(EDITS)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_table_is_whole(name: str, width: int):
+    check_whole(MAKERS[name](), width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("layout", [EDITS, DATED, DATED_WAYS, ATOKE, LIFELONG], ids=lambda layout: layout.name)
+def test_tables_of_edits_are_whole(layout: Layout, width: int):
+    for table in edits_tables(of_edits(layout), width, layout):
+        check_whole(table, width)
+
+
+def test_no_table_is_forgotten():
+    """All functions of the package that return such a table are drawn above, but for parts of others."""
+    source = Path(tables.__file__).parents[2]
+    found = {
+        node.name
+        for path in source.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.returns is not None and ast.unparse(node.returns) == "Table"
+    }
+    assert found - {"_listing", "_printed"} == set(MAKERS)
+    drawn_elsewhere = [p for p in source.rglob("*.py") if "rich.table" in p.read_text("utf-8") and p.name != "table.py"]
+    assert not drawn_elsewhere
+
+
+WORDS = st.text("abcdé 漢", max_size=30)
+COLUMNS = st.lists(
+    st.builds(Column, WORDS, number=st.booleans(), joined=st.booleans(), once=st.booleans()), min_size=1, max_size=9
+)
+
+
+@given(COLUMNS, st.integers(60, 140), st.integers(0, 1), st.data())
+def test_any_table_is_whole(columns: list[Column], width: int, padding: int, data: st.DataObject):
+    rows = data.draw(
+        st.lists(
+            st.tuples(*(WORDS if not c.number else st.from_regex(r"\d{1,9}", fullmatch=True) for c in columns)),
+            max_size=4,
+        )
+    )
+    sections = data.draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows)))
+    table = Table("A title", columns, rows, ["a note"], sections, padding)
+    lines = drawn(table, width)
+    assert max(map(len, lines)) <= width
+    if "漢" not in "".join("".join(row) for row in rows) + "".join(c.title for c in columns):
+        check_whole(table, width)
+
+
+def test_a_mean_with_its_bounds():
+    assert with_bounds(None, None, None) == "-" and with_bounds(0.5, None, None) == "50.0"
+    assert with_bounds(0.971, 0.93, 0.989) == "97.1 [93.0, 98.9]"
+    assert with_bounds(-0.0001, -0.01, 0.01) == "0.0 [-1.0, 1.0]"
+    assert with_bounds(0.02, 0.0, 0.04, sign="+") == "+2.0 [0.0, 4.0]"
+    assert with_bounds(1.234, None, None, factor=1, decimals=2) == "1.23"
+
+
+def test_latex_has_commands_for_signs_that_its_fonts_lack():
+    table = Table("t", [Column("method"), Column("p > old ↑", number=True)], [("a_b", "< 0.001"), ("c", "1 ± 2")])
+    text = table.latex("a_name", "5 % × 2 > 1")
+    assert r"\caption{5 \% $\times$ 2 $>$ 1}" in text and r"\label{tab:a-name}" in text
+    assert r"p \ensuremath{>} old $\uparrow$" in text and r"\ensuremath{<} 0.001" in text and r"1 $\pm$ 2" in text
