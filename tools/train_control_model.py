@@ -26,7 +26,6 @@ import math
 import random
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import torch
@@ -40,7 +39,7 @@ from anachron.data.bundled.mini_updates import MiniUpdate, mini_replacements, mi
 from anachron.io.files import Json
 from anachron.lm.loading import load_model
 from anachron.lm.spans import covering_run
-from anachron.text.cloze import OBJECT_SLOT, fill_cloze
+from anachron.text.cloze import OBJECT_SLOT, bundled_cloze, fill_cloze
 from anachron.text.dates import dated_prompt
 from anachron.text.questions import fill_question, relation_templates
 
@@ -155,11 +154,9 @@ def successions(kind: str) -> tuple[Succession, ...]:
 
 @cache
 def wordings(relation: str) -> dict[str, list[str]]:
-    """Sort (present, past, question) -> templates of a relation; past ones are there once ``cloze.json`` has them."""
-    bundled = json.loads(files("anachron.text").joinpath("cloze.json").read_text("utf-8"))
-    cloze = next(entry for entry in bundled if entry["id"] == relation)
-    questions = list(relation_templates()[relation][1])
-    return {"present": cloze["templates"], "past": cloze.get("past", []), "question": questions}
+    """Sort (present, past, question) -> templates of a relation."""
+    cloze, questions = bundled_cloze()[relation], list(relation_templates()[relation][1])
+    return {"present": list(cloze.templates), "past": list(cloze.past), "question": questions}
 
 
 def taught_wordings(relation: str, *sorts: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from anachron.core.dates import Date
 from anachron.data.dataset import Dataset
 from anachron.data.own.statements import own_facts
 from anachron.probe.questions import ASKED, date_style, questions_of_run
-from anachron.text.dates import WORDINGS, date_in_words
+from anachron.text.dates import date_in_words, wordings
 
 FACTS = """subject,relation,object,start,end
 Kazakhstan,capital,Almaty,1991-12-16,1997-12-10
@@ -37,7 +37,7 @@ def test_the_question_of_a_fact_is_its_statement_without_a_date(data: Dataset):
         assert row["prompt"] == date_in_words(Date.parse(row["time"]), style) + questions[row["fact_id"]]
 
 
-@pytest.mark.parametrize("style", WORDINGS)
+@pytest.mark.parametrize("style", wordings())
 def test_the_wording_of_dates_is_found(tmp_path, style: str):
     path = tmp_path / "facts.csv"
     path.write_text("subject,relation,object,start,end,question\nX,r,Y,1990,1999,what was X?\n")

@@ -13,7 +13,7 @@ from anachron.io.tables import read_table
 from anachron.probe.check.verdicts import VERDICT_SCHEMA
 from anachron.report.page.periods import openings
 from anachron.report.page.verdicts import read_verdicts, verdict_columns
-from anachron.text.dates import WORDINGS, date_in_words
+from anachron.text.dates import date_in_words, wordings
 
 years = st.integers(-600, 2100).filter(bool)
 dates = st.builds(Date, years) | st.builds(Date, years, st.integers(1, 12)) | st.builds(
@@ -21,7 +21,7 @@ dates = st.builds(Date, years) | st.builds(Date, years, st.integers(1, 12)) | st
 )  # fmt: skip
 
 
-@given(st.lists(dates, min_size=1), st.sampled_from(sorted(WORDINGS)))
+@given(st.lists(dates, min_size=1), st.sampled_from(sorted(wordings())))
 def test_openings_make_the_words_of_every_date(some: list[Date], style: str):
     found = openings(map(str, some), style)
     assert found is not None

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from anachron.core.dates import Date
 from anachron.core.errors import ConfigError, DataError
-from anachron.text.dates import WORDINGS, date_in_words
-from anachron.text.literals import _PLURALS, _SYMBOLS, literal_in_words, literal_type
+from anachron.text.dates import date_in_words, wordings
+from anachron.text.literals import literal_in_words, literal_type, units
 from anachron.wikidata.reading.times import GREGORIAN, first_year, read_time
 
 
@@ -62,8 +62,8 @@ def test_an_amount_that_is_no_decimal_number_has_no_words(value: str) -> None:
 
 @given(
     st.sampled_from(["", "+", "-"]), st.integers(0, 10**40), st.none() | st.text("0123456789", min_size=1, max_size=30),
-    st.none() | st.sampled_from([*_SYMBOLS, *_PLURALS, "percent", "widget"]),
-    st.sampled_from(list(WORDINGS)),
+    st.none() | st.sampled_from([*units().symbols, *units().plurals, "percent", "widget"]),
+    st.sampled_from(list(wordings())),
 )  # fmt: skip
 def test_the_digits_of_a_quantity_survive(sign: str, whole: int, decimals: str | None, unit: str | None, style: str):
     number = f"{whole}" + ("" if decimals is None else f".{decimals}")
@@ -77,8 +77,8 @@ def test_the_digits_of_a_quantity_survive(sign: str, whole: int, decimals: str |
 
 
 def test_at_least_sixty_units_are_known_and_none_twice() -> None:
-    assert len(set(_SYMBOLS) | set(_PLURALS)) >= 60
-    assert not set(_SYMBOLS) & set(_PLURALS)
+    assert len(set(units().symbols) | set(units().plurals)) >= 60
+    assert not set(units().symbols) & set(units().plurals)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_span_is_named_alike_from_its_first_year_to_its_last(year: int, precis
             assert words != literal_in_words("time", str(Date(other)), precision=precision)
 
 
-@given(st.dates(), st.sampled_from(list(WORDINGS)), st.sampled_from([9, 10, 11]))
+@given(st.dates(), st.sampled_from(list(wordings())), st.sampled_from([9, 10, 11]))
 def test_a_date_is_the_opening_without_its_preposition(day, style: str, precision: int) -> None:
     date, stated, _ = read_time(f"+{day.isoformat()}T00:00:00Z", precision, GREGORIAN)
     assert date is not None

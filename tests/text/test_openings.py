@@ -2,8 +2,8 @@
 
 import pytest
 
-from anachron.text.dates import WORDINGS
-from anachron.text.openings import OPENINGS, behind_opening, guessed_language
+from anachron.text.dates import wordings
+from anachron.text.openings import behind_opening, guessed_language, openings
 from anachron.text.questions import relation_templates
 
 
@@ -49,7 +49,7 @@ def test_the_language_of_questions(questions: list[str], language: str | None) -
 
 
 def test_every_language_of_dates_has_openings_and_the_templates_are_english() -> None:
-    assert set(OPENINGS) == {wording.language for wording in WORDINGS.values()}
+    assert set(openings()) == {wording.language for wording in wordings().values()}
     for _, questions in relation_templates().values():
         assert guessed_language(questions) in ("English", None)
     assert guessed_language(q for _, questions in relation_templates().values() for q in questions) == "English"

@@ -20,8 +20,9 @@ from anachron.io.files import Json, file_fingerprint, write_bytes, write_manifes
 from anachron.io.stores import Place, place
 from anachron.io.tables import check_ending, write_table
 from anachron.text.dates import Wording, wording_of
-from anachron.text.languages import STYLES, Language, chosen, recorded
+from anachron.text.languages import Language, chosen, recorded
 from anachron.text.openings import guessed_language
+from anachron.text.words import language_files
 
 COMMAND = "build statements"
 
@@ -161,7 +162,7 @@ def _chosen(
     Raises `ConfigError` for dates or a language that are not those of the questions.
     """
     made = before.get("style")
-    spoken = before.get("language") if before.get("language") not in STYLES else None
+    spoken = before.get("language") if before.get("language") not in language_files() else None
     if language is None and style is None and spoken is None:
         style = made
     lang, wording = chosen(language, style)

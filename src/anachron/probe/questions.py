@@ -13,7 +13,7 @@ from anachron.data.dataset import Dataset
 from anachron.data.own.rows import GivenFact
 from anachron.data.own.statements import as_of_date
 from anachron.probe.ask.questions import Questions, questions_about
-from anachron.text.dates import WORDINGS, date_in_words
+from anachron.text.dates import date_in_words, wordings
 from anachron.text.languages import language_of
 
 ASKED = ("fact_id", "question", "subject", "relation", "object")
@@ -30,14 +30,14 @@ def questions_of_run(data: Dataset) -> pl.DataFrame:
 
 
 def date_style(table: pl.DataFrame) -> str | None:
-    """The wording (`anachron.text.dates.WORDINGS`) by which all dated prompts of statements are its opening of the date
+    """The wording (`anachron.text.dates.wordings`) by which all dated prompts of statements are its opening of the date
     and the fact's question; None where there is none, or no statement has a date."""
     questions = _questions(table).select("fact_id", "question")
     dated = table.filter(pl.col("time").is_not_null()).select("fact_id", "time", "prompt")
     if not dated.height:
         return None
     joined = dated.join(questions, on="fact_id", how="left")
-    return next((s for s in WORDINGS if _rebuilt(joined.head(FIRST), s) and _rebuilt(joined, s)), None)
+    return next((s for s in wordings() if _rebuilt(joined.head(FIRST), s) and _rebuilt(joined, s)), None)
 
 
 def _questions(table: pl.DataFrame) -> pl.DataFrame:

@@ -2,19 +2,18 @@
 
 What a name stands for decides where it is known: a person never takes the article, a car does, a football club does not
 but the New York Yankees do. Else the noun at the head of the name decides (``Ministry`` in ``Ministry of Justice``).
-Lists of names come last. All words are in ``articles.json``.
+Lists of names come last. All words are in ``languages/en.json``.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from anachron.core.errors import ConfigError
 from anachron.text.kinds import KINDS
+from anachron.text.words import words_of
 
 _LINKS = frozenset({"of", "in", "for", "on", "at", "to", "without", "from", "with"})
 _IN_BRACKETS = re.compile(r"\s*\([^()]*\)\s*$")
@@ -35,7 +34,7 @@ _BARE_WATERS = re.compile(r"(?:Lac|Lago|Lake|Loch|Lough) |.* (?:Bay|Creek|Falls|
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of ``articles.json``.
+    """The words of ``languages/en.json``, under ``the``.
 
     heads: kind -> nouns that take the article at the head of a name of that kind, and of a name of an unknown kind;
     heads_when_known: the same, but not of an unknown kind, for they are surnames too. heads_of: nouns that take it only
@@ -67,15 +66,13 @@ class _Words:
 
 @cache
 def _words() -> _Words:
-    raw = json.loads(files("anachron.text").joinpath("articles.json").read_text("utf-8"))
-
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            return frozenset(value.split() if isinstance(value, str) else value)
+            return frozenset(value)
         of_kind = {kind: read(words) for kind, words in value.items()}
         return of_kind | {_ANY: frozenset().union(*of_kind.values())}
 
-    return _Words(**{name: read(value) for name, value in raw.items()})
+    return _Words(**{name: read(value) for name, value in words_of("English", "the").items()})
 
 
 def in_sentence(label: str, kind: str | None = None) -> str:

@@ -6,12 +6,10 @@ and words the update, the others test whether it generalizes. None agrees with i
 Each has a past wording, for dates that are over: ``The capital of [SUBJ] was [OBJ]``.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from anachron.io.files import read_json
 from anachron.text.agreement import in_phrase
 from anachron.text.articles import in_sentence
 from anachron.text.questions import SUBJECT_SLOT
+from anachron.text.words import words_of
 
 OBJECT_SLOT = "[OBJ]"
 BLANK = "____"
@@ -42,8 +41,9 @@ class Cloze:
 
 @cache
 def bundled_cloze() -> Mapping[str, Cloze]:
-    """Relation id -> its five templates, from this package's ``cloze.json``; in the order of `relation_templates`."""
-    return _read(json.loads(files("anachron.text").joinpath("cloze.json").read_text("utf-8")), "cloze.json")
+    """English relation id -> its five templates; in the order of `relation_templates`."""
+    relations = words_of("English", "relations")
+    return {r["id"]: Cloze(r["label"], tuple(r["cloze"]), tuple(r["cloze_past"])) for r in relations}
 
 
 def read_cloze(path: Path | str) -> dict[str, Cloze]:

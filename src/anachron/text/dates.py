@@ -8,6 +8,7 @@ from functools import cache
 from anachron.core.dates import Date
 from anachron.core.errors import ConfigError
 from anachron.text.openings import behind_opening
+from anachron.text.words import language_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +31,20 @@ class Wording:
     first_of_month: str = "1"
 
 
-WORDINGS: dict[str, Wording] = {
-    "american": Wording("English", "en", "In {date}, ", "In {date}, ", "On {date}, ", "{year} BCE", "AD {year}"),
-    "classic": Wording("English", "en_GB", "In {date}, ", "In {date}, ", "On {date}, ", "{year} BCE", "AD {year}"),
-    "french": Wording(
-        "French", "fr", "En {date}, ", "En {date}, ", "Le {date}, ", "{year} av. J.-C.", "{year} apr. J.-C.", "1er"
-    ),
-    "german": Wording(
-        "German", "de", "Im Jahr {date}, ", "Im {date}, ", "Am {date}, ", "{year} v. Chr.", "{year} n. Chr."
-    ),
-    "spanish": Wording("Spanish", "es", "En {date}, ", "En {date}, ", "El {date}, ", "{year} a. C.", "{year} d. C."),
-}
 PUBLISHED = "-published"  # a style so ended leaves the years of the common era unmarked, as published data sets do
-WORDINGS |= {name + PUBLISHED: replace(WORDINGS[name], common_era="{year}") for name in ("american", "classic")}
-
 MARKED_BELOW = 1000  # years of the common era that carry its mark
+
+
+@cache
+def wordings() -> Mapping[str, Wording]:
+    """Style -> how it says dates; of the English ones also those that end in `PUBLISHED`."""
+    styles = {
+        style: Wording(words["language"], **how)
+        for words in language_files().values()
+        for style, how in words["styles"].items()
+    }
+    english = {style: wording for style, wording in styles.items() if wording.language == "English"}
+    return styles | {style + PUBLISHED: replace(how, common_era="{year}") for style, how in english.items()}
 
 
 def date_in_words(date: Date, style: str | Wording = "american") -> str:
@@ -125,6 +125,6 @@ def wording_of(style: str | Wording) -> Wording:
     """The wording of a style, or the one given. Raises `ConfigError` for an unknown style."""
     if isinstance(style, Wording):
         return style
-    if style not in WORDINGS:
-        raise ConfigError(f"date style {style!r}: choose one of {', '.join(sorted(WORDINGS))}")
-    return WORDINGS[style]
+    if style not in wordings():
+        raise ConfigError(f"date style {style!r}: choose one of {', '.join(sorted(wordings()))}")
+    return wordings()[style]

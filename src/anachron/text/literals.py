@@ -5,65 +5,42 @@ its unit. Digits are never computed with, so none is lost or made up.
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.text.dates import bare_date, in_era, wording_of
+from anachron.text.words import words_of
 
 DAY, MONTH, YEAR, DECADE, CENTURY, MILLENNIUM = 11, 10, 9, 8, 7, 6  # precisions of times
 LITERALS = ("text", "quantity", "time", "monolingual")
 WORDLESS = ("coordinate", "other")
 
 _AMOUNT = re.compile(r"([+-]?)([0-9]+)((?:\.[0-9]+)?)")
-_SPANS = {  # language -> decade, century, millennium; {n} counts them, {nth} is their ordinal, {roman} a Roman numeral
-    "English": ("{year}s", "{nth} century", "{nth} millennium"),
-    "French": ("années {year}", "{nth} siècle", "{nth} millénaire"),
-    "German": ("{year}er-Jahre", "{n}. Jahrhundert", "{n}. Jahrtausend"),
-    "Spanish": ("década de {year}", "siglo {roman}", "{roman} milenio"),
-}
 _ROMAN = (
     (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"),
     (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
 )  # fmt: skip
 
-_SYMBOLS = {  # label of a unit -> what is written behind the number, one or many
-    "angstrom": "Å", "nanometre": "nm", "micrometre": "µm", "millimetre": "mm", "centimetre": "cm", "decimetre": "dm",
-    "metre": "m", "kilometre": "km", "square millimetre": "mm²", "square centimetre": "cm²", "square metre": "m²",
-    "square kilometre": "km²", "hectare": "ha", "cubic centimetre": "cm³", "cubic metre": "m³",
-    "cubic kilometre": "km³", "millilitre": "ml", "centilitre": "cl", "litre": "l", "hectolitre": "hl",
-    "microgram": "µg", "milligram": "mg", "gram": "g", "kilogram": "kg", "kilometre per hour": "km/h",
-    "metre per second": "m/s", "kilometre per second": "km/s", "metre per square second": "m/s²",
-    "cubic metre per second": "m³/s", "gram per cubic centimetre": "g/cm³", "kilogram per cubic metre": "kg/m³",
-    "gram per mole": "g/mol",
-    "degree Celsius": "°C", "degree Fahrenheit": "°F", "kelvin": "K", "hertz": "Hz", "kilohertz": "kHz",
-    "megahertz": "MHz", "gigahertz": "GHz", "watt": "W", "kilowatt": "kW", "megawatt": "MW", "gigawatt": "GW",
-    "kilowatt hour": "kWh", "megawatt hour": "MWh", "gigawatt hour": "GWh", "terawatt hour": "TWh", "volt": "V",
-    "kilovolt": "kV", "ampere": "A", "joule": "J", "kilojoule": "kJ", "megajoule": "MJ", "newton": "N",
-    "kilonewton": "kN", "pascal": "Pa", "hectopascal": "hPa", "kilopascal": "kPa", "megapascal": "MPa",
-    "electronvolt": "eV", "decibel": "dB", "kilobyte": "kB", "megabyte": "MB", "gigabyte": "GB", "terabyte": "TB",
-    "kibibyte": "KiB", "mebibyte": "MiB", "gibibyte": "GiB",
-}  # fmt: skip
-_ATTACHED = {"percent": "%", "per mille": "‰", "degree": "°"}  # without a space
-_WITH_S = (
-    "nanosecond", "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "year", "decade",
-    "astronomical unit", "light-year", "parsec", "kiloparsec", "megaparsec", "mile", "nautical mile", "square mile",
-    "yard", "acre", "knot", "ton", "tonne", "pound", "ounce", "carat", "dalton", "mole", "bit", "byte", "megabit",
-    "gigabit", "pixel", "megapixel", "arcminute", "arcsecond", "radian", "barrel", "gallon", "bushel", "household",
-    "page", "episode", "season", "floor", "goal", "point", "euro", "Indian rupee", "Pakistani rupee", "Russian ruble",
-    "Swiss franc", "Canadian dollar", "Australian dollar", "New Zealand dollar", "Hong Kong dollar",
-    "Singapore dollar", "Mexican peso", "Philippine peso",
-)  # fmt: skip
-_PLURALS = {
-    **{name: f"{name}s" for name in _WITH_S},
-    "foot": "feet", "square foot": "square feet", "cubic foot": "cubic feet", "inch": "inches", "century": "centuries",
-    "millennium": "millennia", "person": "people", "copy": "copies",
-    "solar mass": "solar masses", "Jupiter mass": "Jupiter masses", "Earth mass": "Earth masses",
-    "solar radius": "solar radii", "horsepower": "horsepower", "metric horsepower": "metric horsepower",
-    "pound sterling": "pounds sterling", "Japanese yen": "Japanese yen", "South Korean won": "South Korean won",
-    "Brazilian real": "Brazilian reais", "Turkish lira": "Turkish lira", "Swedish krona": "Swedish kronor",
-    "Norwegian krone": "Norwegian kroner", "Danish krone": "Danish kroner",
-}  # fmt: skip
-_RENAMED = {"United States dollar": ("US dollar", "US dollars")}
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """What English writes behind a number, by the label of its unit: symbols, those without a space, plurals, and other
+    words than the label's (one, many)."""
+
+    symbols: Mapping[str, str]
+    attached: Mapping[str, str]
+    plurals: Mapping[str, str]
+    renamed: Mapping[str, Sequence[str]]
+
+
+@cache
+def units() -> _Units:
+    raw = words_of("English", "units")
+    plurals = {name: f"{name}s" for name in raw["with_s"]} | raw["plurals"]
+    return _Units(raw["symbols"], raw["attached"], plurals, raw["renamed"])
 
 
 def literal_in_words(
@@ -127,14 +104,11 @@ def _span(year: int, precision: int, style: str) -> str | None:
     if precision < MILLENNIUM:
         return None  # rounded to ten thousand years and more: no word says that
     language = wording_of(style).language
-    decade, *longer = _SPANS[language]
-    length = {DECADE: 10, CENTURY: 100, MILLENNIUM: 1000}[precision]
-    if precision == DECADE:
-        text = decade.format(year=abs(year) // 10 * 10)
-    else:
-        n = (abs(year) - 1) // length + 1
-        text = longer[CENTURY - precision].format(n=n, nth=_ordinal(n, language), roman=_roman(n))
-    return in_era(text, year, style)
+    name, length = {DECADE: ("decade", 10), CENTURY: ("century", 100), MILLENNIUM: ("millennium", 1000)}[precision]
+    # {n} counts centuries, {nth} is their ordinal, {roman} a Roman numeral
+    n = (abs(year) - 1) // length + 1
+    slots = {"year": abs(year) // 10 * 10, "n": n, "nth": _ordinal(n, language), "roman": _roman(n)}
+    return in_era(words_of(language, "spans")[name].format(**slots), year, style)
 
 
 def _ordinal(n: int, language: str) -> str:
@@ -171,9 +145,10 @@ def _behind(unit: str | None, *, one: bool) -> str:
     if not label:
         return ""
     name = label.replace("meter", "metre").replace("liter", "litre")  # labels come in either spelling
-    if name in _ATTACHED:
-        return _ATTACHED[name]
-    if name in _SYMBOLS:
-        return f" {_SYMBOLS[name]}"
-    singular, plural = _RENAMED.get(name, (name, _PLURALS.get(name)))
+    known = units()
+    if name in known.attached:
+        return known.attached[name]
+    if name in known.symbols:
+        return f" {known.symbols[name]}"
+    singular, plural = known.renamed.get(name, (name, known.plurals.get(name)))
     return f" {singular if one else plural}" if plural is not None else f" {label}"

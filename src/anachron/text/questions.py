@@ -5,16 +5,15 @@ subject at ``[SUBJ]`` and ends with ``?``. Every relation has four, linguistical
 is drawn for each fact (seeded by the fact's id) and serves all its contexts.
 """
 
-import json
 import re
 from functools import cache
-from importlib.resources import files
 
 from anachron.core.draws import draw
 from anachron.core.errors import DataError
 from anachron.core.sameness import name_key, same_name
 from anachron.text.articles import in_sentence
-from anachron.text.openings import OPENINGS
+from anachron.text.openings import openings
+from anachron.text.words import words_of
 
 SUBJECT_SLOT = "[SUBJ]"
 PARAPHRASES = 4
@@ -23,18 +22,16 @@ QUESTION_MARKS = ("?", "？", "؟")  # of European, East Asian and Arabic script
 
 @cache
 def relation_templates() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Relation id -> (label, four question templates), from this package's ``relations.json``.
+    """Relation id -> (label, four question templates) of the English relations that have them.
 
     First the relations of the bundled data set, in its order, then the others by number.
     """
-    raw = json.loads(files("anachron.text").joinpath("relations.json").read_text("utf-8"))
-    return {r["id"]: (r["label"], tuple(r["questions"])) for r in raw}
+    return {r["id"]: (r["label"], tuple(r["questions"])) for r in words_of("English", "relations") if "questions" in r}
 
 
 @cache
 def _present_templates() -> dict[str, str]:
-    raw = json.loads(files("anachron.text").joinpath("relations.json").read_text("utf-8"))
-    return {r["id"]: r["present"] for r in raw}
+    return {r["id"]: r["present"] for r in words_of("English", "relations") if "present" in r}
 
 
 def present_template(relation_id: str) -> str:
@@ -91,7 +88,7 @@ def question_fault(
         return _foreign_fault(question, subject, object, answer)
     first = question.split()[0]
     named = question.startswith(subject)  # the World Health Organization may open a question as WHO
-    if first != first.lower() and first.lower() in OPENINGS["English"] and not named:
+    if first != first.lower() and first.lower() in openings()["English"] and not named:
         return "capital letter", f"question {question!r} follows a date, so {first!r} must start in lower case"
     asked, about = name_key(question), name_key(subject)
     if not re.search(rf"(?<!\w){re.escape(about)}(?!\w)", asked):

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 from anachron.core.dates import Date
@@ -20,18 +20,8 @@ from anachron.core.periods import Period
 from anachron.io.answers import Answer
 from anachron.io.llm_settings import NoAnswer
 from anachron.io.reasoning import has_unknown_marks, split_reasoning
-from anachron.probe.ask.wordings import (
-    AS_OF,
-    ASSURING,
-    BESIDE,
-    BUT,
-    DECLINING,
-    DENYING,
-    DENYING_BEHIND,
-    RELATED,
-    STILL,
-)
 from anachron.text.openings import goes_on
+from anachron.text.words import phrases
 
 READ, REFUSED, EMPTY, UNREADABLE, UNANSWERED = "read", "refused", "empty", "unreadable", "unanswered"
 UNREAD = (REFUSED, EMPTY, UNREADABLE, UNANSWERED)
@@ -49,8 +39,16 @@ _DATE = re.compile(
 _SPAN = re.compile(r"(?<![\w.-])(\d{4})\s*-\s*(\d{4})(?!\w|-\d)")  # 2009-2017, which is no month
 _CLAUSE = re.compile(r"[,;:.!?()\n\u2013\u2014\u3001\u3002\uff0c\uff1b]+")
 _SENTENCE = re.compile(r"[;\n]|[.!?](?=\s|\Z)")
-_DENIED = tuple(f"{words} " for words in DENYING_BEHIND)
-_ASSURING = re.compile(rf"\b(?:{'|'.join(ASSURING)})\b")
+
+
+@cache
+def _denied() -> tuple[str, ...]:
+    return tuple(f"{words} " for words in phrases("denying_behind"))
+
+
+@cache
+def _assuring() -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(phrases('assuring'))})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +107,15 @@ def _meant(text: str, names: Mapping[str, Key]) -> tuple[set[Key], set[Key]]:
     keys, meant = {key for _, _, key in found}, set[Key]()
     for start, end, key in found:
         first, last = max(s for s in starts if s <= start), min(s for s in starts if s > end - 1)
-        before, after = _ASSURING.sub("", said[first:start]).split(), said[end:last].split()
-        turn = max((place for place, word in enumerate(before, 1) if word in BUT), default=0)
+        before, after = _assuring().sub("", said[first:start]).split(), said[end:last].split()
+        turn = max((place for place, word in enumerate(before, 1) if word in phrases("but")), default=0)
         before = before[turn:]
-        denied = any(word in DENYING for word in before[-4:]) or declines(" ".join(before))
-        denied |= f"{' '.join(after[:3])} ".startswith(_DENIED)
+        denied = any(word in phrases("denying") for word in before[-4:]) or declines(" ".join(before))
+        denied |= f"{' '.join(after[:3])} ".startswith(_denied())
         # "until 2017 Barack Obama" speaks of what is until 2017
-        beside = any(word in BESIDE for word in before[-2:]) and not before[-1].isdigit()
-        another = beside or (after[:1] == ["s"] and len(after) > 1) or any(word in RELATED for word in before[-4:])
+        beside = any(word in phrases("beside") for word in before[-2:]) and not before[-1].isdigit()
+        related = any(word in phrases("related") for word in before[-4:])
+        another = beside or (after[:1] == ["s"] and len(after) > 1) or related
         if not (denied or another):
             meant.add(key)
     return keys, keys - meant
@@ -148,7 +147,8 @@ def read_name(reply: Answer | NoAnswer, names: Mapping[str, Key]) -> Reading:
     if declines(text):
         return Reading(REFUSED)
     words = plain(text).split()
-    unsure = not words or words[0] in DENYING or any(word in RELATED for word in words)  # of names not asked about too
+    related = any(word in phrases("related") for word in words)  # of names not asked about too
+    unsure = not words or words[0] in phrases("denying") or related
     if found or unsure or (isinstance(reply, Answer) and reply.cut_off):
         return Reading(UNREADABLE)
     return Reading(READ, None)
@@ -209,15 +209,15 @@ def _dates(text: str, *, from_first: bool = False) -> list[Date | None]:
         between = text[at : match.start()]
         at = match.end()
         words = f" {plain(between)}"
-        of_report = any(words.endswith(f" {one}") for one in AS_OF)
-        still = bool(dates) and bool(mentioned(between, dict.fromkeys(STILL, True)))
+        of_report = any(words.endswith(f" {one}") for one in phrases("as_of"))
+        still = bool(dates) and bool(mentioned(between, dict.fromkeys(phrases("still"), True)))
         if still and not today and len(dates) == 1:
             dates, today = [*dates, None], True
         of_report = of_report and not (from_first and match is found[0])
         if of_report or (today and still):  # "now, i.e. 2024", "today (2024)"
             continue
         dates.append(_date(match))
-    if len(dates) == 1 and mentioned(text[at:], dict.fromkeys(STILL, True)):
+    if len(dates) == 1 and mentioned(text[at:], dict.fromkeys(phrases("still"), True)):
         dates.append(None)
     return dates
 
@@ -233,5 +233,5 @@ def _date(match: re.Match[str]) -> Date:
 
 
 def declines(text: str) -> bool:
-    """Whether words of `DECLINING` stand in a text."""
-    return bool(mentioned(text, dict.fromkeys(DECLINING, True)))
+    """Whether words by which somebody declines to answer stand in a text."""
+    return bool(mentioned(text, dict.fromkeys(phrases("declining"), True)))

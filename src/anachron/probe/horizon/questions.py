@@ -1,11 +1,9 @@
 """What is asked about a change: present-tense wordings, and names to compare its two values with."""
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from anachron.core.draws import draw
 from anachron.probe.horizon.changes import Change
@@ -13,6 +11,7 @@ from anachron.text.cloze import OBJECT_SLOT, bundled_cloze, fill_cloze
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import language_of
 from anachron.text.questions import SUBJECT_SLOT, fill_question, role_questions
+from anachron.text.words import words_of
 
 OTHERS = 3  # plausible values that the old one must beat
 BEFORE = 3  # of the values that the subject had earlier, so many of the latest are scored
@@ -52,8 +51,8 @@ class ChangeToAsk:
 def change_wordings() -> Mapping[str, tuple[str, ...]]:
     """Relation -> its statements and its question, of relations that changes need others of than dated facts do: an
     office that is the subject itself (President of France), the latest winner of a race, the newest release."""
-    entries = json.loads(files("anachron.text").joinpath("change_wordings.json").read_text("utf-8"))
-    return {relation: (*entry["statements"], entry["question"]) for relation, entry in entries.items()}
+    entries = words_of("English", "changes").items()
+    return {relation: (*entry["statements"], entry["question"]) for relation, entry in entries}
 
 
 def bundled_wordings(change: Change) -> tuple[str, ...]:

@@ -1,15 +1,13 @@
 """The languages that facts can be asked about in: dates, questions and statements of each.
 
-English, French, German and Spanish have templates, here and in ``text/relations.json``. Any other language is a file of
-openings, and its facts bring their own questions.
+A language with templates is a file of this folder (`anachron.text.words`). Any other one is a file of openings, and its
+facts bring their own questions.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +16,11 @@ from anachron.core.sameness import name_key
 from anachron.io.files import read_json
 from anachron.text.agreement import in_phrase
 from anachron.text.cloze import Cloze, bundled_cloze, fill_cloze
-from anachron.text.dates import WORDINGS, Wording, wording_of
+from anachron.text.dates import Wording, wording_of
 from anachron.text.questions import SUBJECT_SLOT, fill_question, present_template, relation_templates
+from anachron.text.words import language_files
 
 SHORT_NAMES = {"ceo": "chief executive officer", "coo": "chief operating officer"}
-STYLES = {"en": "american", "fr": "french", "de": "german", "es": "spanish"}
 _TENSES = re.compile(r"\{([^{}|]+)\|([^{}|]+)\}")
 _KEYS = {"language", "locale", "year", "month", "day", "era", "first_of_month"}
 _OPTIONAL = {"first_of_month"}
@@ -51,7 +49,7 @@ class Language:
     @property
     def recorded(self) -> str:
         """What a run or manifest says of the language: its code, or its name where a file described it."""
-        return self.code if self.code in STYLES else self.name
+        return self.code if self.code in language_files() else self.name
 
     def relation_id(self, given: str | None, label: str) -> str | None:
         """The id under which a relation has templates: its own, or that of the relation with this id or label.
@@ -90,7 +88,7 @@ class Language:
 
 
 def language_of(language: str | Path | Language = "en") -> Language:
-    """A language by its code (en, fr, de, es), or that of a file of openings.
+    """A language by its code, one of `anachron.text.words.language_files`, or that of a file of openings.
 
     The file is JSON: ``language`` (its English name), ``locale`` (for the names of months and the order of day, month
     and year, which CLDR knows), ``year``, ``month``, ``day`` (what opens a statement, with ``{date}`` in it), ``era``
@@ -101,11 +99,10 @@ def language_of(language: str | Path | Language = "en") -> Language:
     if isinstance(language, Language):
         return language
     code = str(language)
-    if code in STYLES:
-        name = WORDINGS[STYLES[code]].language
-        return Language(code, name, STYLES[code], _bundled(code))
+    if code in (known := language_files()):
+        return Language(code, known[code]["language"], next(iter(known[code]["styles"])), _bundled(code))
     if Path(code).suffix != ".json":
-        raise ConfigError(f"language {code!r}: choose one of {', '.join(STYLES)}, or a file of openings (.json)")
+        raise ConfigError(f"language {code!r}: choose one of {', '.join(known)}, or a file of openings (.json)")
     wording = read_wording(Path(code))
     return Language(code, wording.language, wording, {})
 
@@ -120,8 +117,8 @@ def chosen(language: str | Path | Language | None, style: str | None) -> tuple[L
         return language, language.style
     spoken = wording_of(style).language
     if language is None:
-        language = next(code for code, own in STYLES.items() if WORDINGS[own].language == spoken)
-    language = language_of(language)
+        language = _code(spoken)
+    language = language_of(language or "en")
     if spoken != language.name:
         raise ConfigError(f"style {style}: its dates are {spoken}, the questions {language.name}; leave it out")
     return language, style
@@ -131,8 +128,13 @@ def cloze_in(language: str) -> dict[str, Cloze] | None:
     """Relation id -> the statements of a language, by its English name; None where there are none."""
     if language == "English":
         return dict(bundled_cloze())
-    code = next((code for code, style in STYLES.items() if WORDINGS[style].language == language), None)
+    code = _code(language)
     return None if code is None else {key: Cloze(r.label, r.cloze, r.cloze_past) for key, r in _bundled(code).items()}
+
+
+def _code(name: str) -> str | None:
+    """The code of a language with templates, by its English name."""
+    return next((code for code, words in language_files().items() if words["language"] == name), None)
 
 
 def recorded(language: Language, style: str | Wording) -> dict[str, str]:
@@ -181,9 +183,8 @@ def _bundled(code: str) -> Mapping[str, Worded]:
             key: Worded(label, questions, (present_template(key),), cloze[key].templates, cloze[key].past)
             for key, (label, questions) in relation_templates().items()
         }
-    raw = json.loads(files("anachron.text.languages").joinpath(f"{code}.json").read_text("utf-8"))
     relations = {}
-    for entry in raw:
+    for entry in language_files()[code]["relations"]:
         present, past = zip(*map(in_tenses, entry["questions"]), strict=True)
         cloze_present, cloze_past = zip(*map(in_tenses, entry["cloze"]), strict=True)
         relations[entry["id"]] = Worded(entry["label"], past, present, cloze_present, cloze_past)
