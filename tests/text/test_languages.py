@@ -15,10 +15,10 @@ from anachron.text.dates import date_in_words
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import chosen, in_tenses, language_of
 from anachron.text.questions import question_fault, relation_templates
+from anachron.text.words import language_files
 
 CODES = ("fr", "de", "es")
-FOLDER = Path(language_of.__code__.co_filename).parent
-RAW: dict[str, list[dict[str, Any]]] = {c: json.loads((FOLDER / f"{c}.json").read_text("utf-8")) for c in CODES}
+RAW: dict[str, list[dict[str, Any]]] = {c: language_files()[c]["relations"] for c in CODES}
 SUBJECTS = {
     "fr": ("France", "États-Unis", "Albert Camus", "Le Monde", "Union européenne"),
     "de": ("Vereinigtes Königreich", "Vereinigte Staaten", "Iran", "Deutsche Bank", "Angela Merkel"),
@@ -355,7 +355,7 @@ def test_what_is_no_file_of_openings_is_refused(tmp_path: Path) -> None:
         language_of(wording_file(tmp_path, [1]))
     with pytest.raises(ConfigError, match=r"none\.json"):
         language_of(tmp_path / "none.json")
-    with pytest.raises(ConfigError, match="choose one of en, fr, de, es"):
+    with pytest.raises(ConfigError, match="choose one of en, de, es, fr"):
         language_of("it")
 
 
