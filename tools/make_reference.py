@@ -10,6 +10,8 @@ python tools/make_reference.py --check  # exit 1 if one is out of date
 
 import inspect
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +19,55 @@ from changes_page import changes_page
 from mini_page import mini_page
 from tables_page import tables_page
 
+from anachron.cli.commands import PANELS, panel_of
 from anachron.cli.main import command_tree
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
+SHARED = 2  # commands from which on an option is described once for all of them
+
+
+def row(parameter: Any) -> tuple[str, str, str]:
+    """A parameter's name, help and default; equal in the commands that mean the same by it."""
+    name = parameter.name.upper() if parameter.param_type_name == "argument" else ", ".join(parameter.opts)
+    default = "required" if parameter.required else "" if parameter.default is None else f"`{parameter.default}`"
+    return name, parameter.help, default
+
+
+def shown(command: Any) -> list[Any]:
+    return [parameter for parameter in command.params if parameter.name != "help"]
+
+
+def table(rows: Iterable[tuple[str, str, str]]) -> list[str]:
+    return ["| | | default |", "| --- | --- | --- |", *(f"| `{name}` | {help} | {end} |" for name, help, end in rows)]
+
+
 def commands() -> list[str]:
-    tree = command_tree()
+    """Every command with its arguments and own options, then by panel the options that several commands share."""
+    tree = leaves(command_tree())
+    counts = Counter(row(parameter) for _, command in tree for parameter in shown(command))
+    shared: dict[str, dict[tuple[str, str, str], None]] = {panel: {} for panel in PANELS}
     lines: list[str] = []
-    for name, command in leaves(tree):
-        lines += [
-            f"## `anachron {name}`",
-            "",
-            inspect.cleandoc(command.help),
-            "",
-            "| | | default |",
-            "| --- | --- | --- |",
+    for name, command in tree:
+        lines += [f"## `anachron {name}`", "", inspect.cleandoc(command.help), ""]
+        others = [
+            parameter
+            for parameter in shown(command)
+            if counts[row(parameter)] >= SHARED and parameter.param_type_name != "argument"
         ]
-        for parameter in command.params:
-            if parameter.name == "help":
-                continue
-            is_argument = parameter.param_type_name == "argument"
-            shown = parameter.name.upper() if is_argument else ", ".join(parameter.opts)
-            default = (
-                "required" if parameter.required else "" if parameter.default is None else f"`{parameter.default}`"
-            )
-            lines.append(f"| `{shown}` | {parameter.help} | {default} |")
-        lines.append("")
+        own = [row(parameter) for parameter in shown(command) if parameter not in others]
+        for parameter in others:
+            shared[panel_of(parameter)][row(parameter)] = None
+        if own:
+            lines += [*table(own), ""]
+        if others:
+            names = ", ".join(f"`{row(parameter)[0]}`" for parameter in others)
+            lines += [f"[As in other commands](#options-of-several-commands): {names}.", ""]
+    lines += ["## Options of several commands", ""]
+    for panel, rows in shared.items():
+        if rows:
+            lines += [f"### {panel}", "", *table(rows), ""]
     return lines
 
 
