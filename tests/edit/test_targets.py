@@ -86,6 +86,6 @@ def test_a_model_that_learned_an_edit_writes_its_target(kind: str):
         with torch.no_grad():
             logp = lm.model(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
     naive = torch.stack([logp[place - 1, ids[place]] for place in positions]).mean().exp()
-    assert result.targets[0]["new"] == pytest.approx(float(naive), abs=1e-5)
-    assert result.targets[0]["new"] > 0.7
+    assert result.rows["targets"][0]["new"] == pytest.approx(float(naive), abs=1e-5)
+    assert result.rows["targets"][0]["new"] > 0.7
     assert written.strip() == "4 Paris"

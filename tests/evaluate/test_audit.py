@@ -17,11 +17,19 @@ from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.plan import plan_edits
-from anachron.evaluate.measure import Measures, answers_to
-from anachron.evaluate.measures.audit import AUDIT_METRICS, AnswerAudit, audit_metrics, says_exactly, sentence_end
+from anachron.evaluate.measure import Measures
+from anachron.evaluate.measures.audit import (
+    AUDIT,
+    AUDIT_METRICS,
+    AnswerAudit,
+    answers_to,
+    audit_metrics,
+    says_exactly,
+    sentence_end,
+)
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.requests import requests_of
-from anachron.evaluate.results import AUDIT, NEIGHBOURS, TARGETS, UPDATES
+from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.generation import WrittenAnswer, ends_of, natural_answers, update_style
 from anachron.lm.model import LanguageModel

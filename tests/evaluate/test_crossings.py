@@ -63,10 +63,10 @@ def test_batches_in_sequence_in_a_chat_are_made_and_measured_as_by_hand(tmp_path
             of = {"method": one.method, "variant": one.variant, "case_id": case.case_id}
             found = {name: table.filter(**of) for name, table in result.tables.items() if name in
                      ("dated", "atoke", "targets", "audit")}  # fmt: skip
-            assert found["dated"]["new_after"].to_list() == pytest.approx([r["new"] for r in mine.dated])
-            assert found["atoke"]["accuracy_after"].to_list() == [r["accuracy"] for r in mine.atoke]
-            assert found["targets"]["new_after"].to_list() == pytest.approx([r["new"] for r in mine.targets])
-            assert found["audit"]["text_after"].to_list() == [r["text"] for r in mine.audit]
+            assert found["dated"]["new_after"].to_list() == pytest.approx([r["new"] for r in mine.rows["dated"]])
+            assert found["atoke"]["accuracy_after"].to_list() == [r["accuracy"] for r in mine.rows["atoke"]]
+            assert found["targets"]["new_after"].to_list() == pytest.approx([r["new"] for r in mine.rows["targets"]])
+            assert found["audit"]["text_after"].to_list() == [r["text"] for r in mine.rows["audit"]]
     assert not lm.memories and lm.style == style
     assert all(torch.equal(value, weights[name]) for name, value in lm.model.state_dict().items())
 

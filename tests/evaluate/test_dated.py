@@ -14,6 +14,8 @@ from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.evaluate.measures.dated import (
     Dating,
     asked_neighbours,
+    dated_neighbour_pairs,
+    dated_neighbour_rows,
     dated_pairs,
     dated_questions,
     dated_rows,
@@ -177,8 +179,9 @@ def test_prompts_and_pairs():
     assert [(kind, number, q.side) for kind, number, _, q in neighbours] == [
         ("nearest", 0, "past"), ("nearest", 0, "present"), ("random", 0, "past"), ("random", 0, "present"),
     ]  # fmt: skip
-    assert len(pairs) == 2 * len(questions) + 2 * 2 + 2
-    assert pairs[-1] == (f"{opening(neighbours[-1][3])}Paris is the capital of", "France")
+    of_neighbours = dated_neighbour_pairs(CASE, UNTIL)
+    assert len(pairs) == 2 * len(questions) and len(of_neighbours) == 2 * 2 + 2
+    assert of_neighbours[-1] == (f"{opening(neighbours[-1][3])}Paris is the capital of", "France")
 
 
 def opening(question):
@@ -189,8 +192,9 @@ def opening(question):
 
 
 def test_rows_hold_what_the_model_says():
-    p = {pair: 1 / (number + 2) for number, pair in enumerate(dict.fromkeys(dated_pairs(CASE, UNTIL)))}
-    rows, neighbours = dated_rows(CASE, UNTIL, p)
+    asked = [*dated_pairs(CASE, UNTIL), *dated_neighbour_pairs(CASE, UNTIL)]
+    p = {pair: 1 / (number + 2) for number, pair in enumerate(dict.fromkeys(asked))}
+    rows, neighbours = dated_rows(CASE, UNTIL, p), dated_neighbour_rows(CASE, UNTIL, p)
     for question, row in zip(dated_questions(CASE, UNTIL), rows, strict=True):
         prompt = f"{opening(question)}the president of France is"
         assert (row["time"], row["side"], row["granularity"]) == (question.time, question.side, question.granularity)

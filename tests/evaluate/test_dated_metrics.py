@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.errors import DataError
-from anachron.evaluate.measures.dated import WAYS
+from anachron.evaluate.measures.dated import DATED, DATED_NEIGHBOURS, WAYS
 from anachron.evaluate.measures.dated_metrics import (
     DATED_METRICS,
     DATED_SHARES,
@@ -20,7 +20,7 @@ from anachron.evaluate.measures.dated_metrics import (
     dated_metrics,
 )
 from anachron.evaluate.metrics import summarise
-from anachron.evaluate.results import DATED, DATED_NEIGHBOURS, UPDATES
+from anachron.evaluate.results import UPDATES
 
 GRANULARITIES = ("year", "month", "day")
 TOGETHER = {"present_updated": mean, "past_kept": mean, "both_right": mean, "kept_given_right": mean, "win_rate": mean,

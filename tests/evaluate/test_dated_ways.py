@@ -18,6 +18,8 @@ from anachron.evaluate.measure import Measures
 from anachron.evaluate.measures.dated import (
     WAYS,
     Dating,
+    dated_neighbour_pairs,
+    dated_neighbour_rows,
     dated_pairs,
     dated_questions,
     dated_rows,
@@ -91,11 +93,12 @@ def test_every_question_word_by_word():
     pairs = dated_pairs(CASE, UNTIL)
     assert pairs == [(prompt, who) for prompt in asked for who in ("Emmanuel Macron", "François Hollande")]
     p = {pair: 1 / (n + 2) for n, pair in enumerate(pairs)}
-    rows, neighbours = dated_rows(CASE, UNTIL, p)
+    rows = dated_rows(CASE, UNTIL, p)
     assert [(row["new"], row["old"]) for row in rows] == [
         (p[prompt, "Emmanuel Macron"], p[prompt, "François Hollande"]) for prompt in asked
     ]
-    assert [row["way"] for row in rows] == list(WAYS) * (len(rows) // 3) and neighbours == []
+    assert [row["way"] for row in rows] == list(WAYS) * (len(rows) // 3)
+    assert dated_neighbour_pairs(CASE, UNTIL) == [] and dated_neighbour_rows(CASE, UNTIL, p) == []
 
 
 def test_all_paraphrases_are_drawn_whatever_the_other_ways_and_another_seed_draws_others():
@@ -208,7 +211,7 @@ def test_an_edit_that_only_its_own_words_show_looks_better_in_other_words(tmp_pa
 def test_past_scores_have_the_period_in_which_the_old_object_held(old_end: str | None, end: str):
     """Not the years between its end and its successor, nor those after the change; and the format that was asked."""
     case = replace(CASE, old_end=old_end)
-    rows, _ = dated_rows(case, UNTIL, dict.fromkeys(dated_pairs(case, UNTIL), 0.5))
+    rows = dated_rows(case, UNTIL, dict.fromkeys(dated_pairs(case, UNTIL), 0.5))
     about = {"mode": "batch", "method": "FT", "variant": "plain", "case_id": "7"}
     scores = {"new_before": 0.5, "old_before": 0.5, "new_after": 0.5, "old_after": 0.5}
     dated = pl.DataFrame([about | {n: r[n] for n in ("way", "granularity", "time", "side")} | scores for r in rows])

@@ -16,10 +16,12 @@ from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.plan import plan_edits
-from anachron.evaluate.measure import Measures, continuations
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.measures.generations import (
     GENERATION_METRICS,
+    GENERATIONS,
     SPARE,
+    continuations,
     generation_rows,
     letters_of_name,
     names_of,
@@ -27,7 +29,7 @@ from anachron.evaluate.measures.generations import (
 )
 from anachron.evaluate.metrics import METRICS, summarise, update_metrics
 from anachron.evaluate.requests import requests_of
-from anachron.evaluate.results import GENERATIONS, NEIGHBOURS, TARGETS, UPDATES
+from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm

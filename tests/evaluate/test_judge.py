@@ -11,7 +11,7 @@ import pytest
 
 from anachron.cli.main import run_command
 from anachron.evaluate.judge import INSTRUCTIONS, agreement, answers_to_judge, judge_prompt, read_verdict
-from anachron.evaluate.results import AUDIT
+from anachron.evaluate.measures.audit import AUDIT
 from anachron.io.answers import Answer
 from anachron.io.llm_settings import NoAnswer
 from anachron.io.run_folder import open_run

@@ -16,9 +16,14 @@ from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures
-from anachron.evaluate.measures.portability import TOKENS, is_right, portability_summary, portability_tests
+from anachron.evaluate.measures.portability import (
+    TOKENS,
+    check_portability,
+    is_right,
+    portability_summary,
+    portability_tests,
+)
 from anachron.evaluate.requests import requests_of
-from anachron.evaluate.results import check_portability
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
 from anachron.report.edits.evaluated import evaluate_updates

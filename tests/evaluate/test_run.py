@@ -241,7 +241,8 @@ def test_measured_together_is_measured_one_at_a_time(lm: LanguageModel, method: 
             (wanted,) = measure(lm, [c], SETTINGS.measures, {c.case_id: edit.about["seconds"]})
         assert (found.case_id, found.seconds, found.texts, found.fluency) == \
             (wanted.case_id, wanted.seconds, wanted.texts, wanted.fluency)  # fmt: skip
-        for mine, other in zip(found.targets + found.neighbours, wanted.targets + wanted.neighbours, strict=True):
+        rows = [one.rows["targets"] + one.rows["neighbours"] for one in (found, wanted)]
+        for mine, other in zip(*rows, strict=True):
             assert mine["kind"] == other.pop("kind")
             assert {name: mine[name] for name in other} == pytest.approx(other, rel=1e-4)
 
@@ -257,7 +258,7 @@ def test_a_batch_is_one_edit_for_all_its_updates(lm: LanguageModel, tmp_path: Pa
         wanted = measure(lm, cases().cases[:2], SETTINGS.measures)
     for one in wanted:
         mine = result.tables["targets"].filter(pl.col("case_id") == one.case_id)
-        assert mine["new_after"].to_list() == [t["new"] for t in one.targets]
+        assert mine["new_after"].to_list() == [t["new"] for t in one.rows["targets"]]
 
 
 def test_a_sequence_measures_all_its_updates_under_all_its_edits(lm: LanguageModel, tmp_path: Path):
@@ -266,7 +267,7 @@ def test_a_sequence_measures_all_its_updates_under_all_its_edits(lm: LanguageMod
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
     total = make_edit(lm, "ROME", requests, settings, Resources(None))  # of itself one on top of the other
     with edited(lm, total):
-        wanted = [t["new"] for v in measure(lm, cases().cases, SETTINGS.measures) for t in v.targets]
+        wanted = [t["new"] for v in measure(lm, cases().cases, SETTINGS.measures) for t in v.rows["targets"]]
     assert result.tables["targets"]["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)
     assert not list((tmp_path / "run").glob("ROME/sequence-*"))
 
@@ -293,7 +294,7 @@ def test_a_sequence_of_batches_is_one_batch_on_top_of_the_other(
     with edited(lm, first):
         second = make_edit(lm, method, requests[2:], one.settings, replace(one.resources, earlier=first))
     with edited(lm, first + second):
-        wanted = [t["new"] for v in measure(lm, cases().cases, SETTINGS.measures) for t in v.targets]
+        wanted = [t["new"] for v in measure(lm, cases().cases, SETTINGS.measures) for t in v.rows["targets"]]
     assert result.tables["targets"]["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)
 
     def killed_at_the_second_batch(done: int, total: int, note: str = "") -> None:

@@ -22,6 +22,7 @@ from anachron.edit.plan import plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.measures.scenarios import (
+    OBJECTS,
     SCENARIO_METRICS,
     group_objects,
     object_pairs,
@@ -30,7 +31,7 @@ from anachron.evaluate.measures.scenarios import (
 )
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.requests import requests_of
-from anachron.evaluate.results import NEIGHBOURS, OBJECTS, ROLES, TARGETS, UPDATES
+from anachron.evaluate.results import NEIGHBOURS, ROLES, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm

@@ -70,10 +70,10 @@ def test_each_update_under_its_own_edit_and_all_rows(lm):
             shares = {pair: counted(lm, *pair) for pair in accuracy_pairs(case, MEASURES)}
         prompts = (case.text, *case.generalization)
         expected = [np.divide(*shares[prompt, case.new]) for prompt in prompts]
-        assert [row["accuracy"] for row in result.targets] == expected
-        assert [row["accuracy"] for row in alone.targets] == expected
+        assert [row["accuracy"] for row in result.rows["targets"]] == expected
+        assert [row["accuracy"] for row in alone.rows["targets"]] == expected
         best = max(np.divide(*shares["The capital of Peru is", name]) for name in ("Lima", "Ciudad de los Reyes"))
-        assert result.neighbours[0]["accuracy"] == alone.neighbours[0]["accuracy"] == best
+        assert result.rows["neighbours"][0]["accuracy"] == alone.rows["neighbours"][0]["accuracy"] == best
         seen += expected
     assert max(seen) == 1.0  # an edit that was learned is an exact match
 
@@ -83,15 +83,15 @@ def test_what_is_an_exact_match_is_what_the_model_generates(lm):
     case, edit = CASES[0], trained(lm, CASES[0], steps=12)
     with edited(lm, edit):
         (result,) = measure(lm, [case], replace(MEASURES, generate=True))
-    for accuracy, generated in zip(result.targets, result.generations, strict=True):
+    for accuracy, generated in zip(result.rows["targets"], result.rows["generations"], strict=True):
         if accuracy["accuracy"] == 1.0:
             assert generated["new"] == 1.0
-    assert result.targets[0]["accuracy"] == 1.0
+    assert result.rows["targets"][0]["accuracy"] == 1.0
 
 
 def test_nothing_is_counted_where_it_is_not_asked_for(lm):
     (result,) = measure(lm, CASES[:1], replace(MEASURES, token_accuracy=False))
-    assert [row["accuracy"] for row in (*result.targets, *result.neighbours)] == [None] * 3
+    assert [row["accuracy"] for row in (*result.rows["targets"], *result.rows["neighbours"])] == [None] * 3
     without = replace(CASES[0], new=None)
     (result,) = measure(lm, [without], MEASURES)
-    assert [row["accuracy"] for row in result.targets] == [None] * 2
+    assert [row["accuracy"] for row in result.rows["targets"]] == [None] * 2

@@ -15,6 +15,8 @@ from rich.console import Console
 from anachron.analysis.statistics import wilson
 from anachron.core.errors import DataError
 from anachron.core.labels import split_label
+from anachron.evaluate.measures.dated import DATED as COLUMNS
+from anachron.evaluate.measures.dated import DATED_NEIGHBOURS
 from anachron.evaluate.measures.dated_metrics import (
     DATED_METRICS,
     DATED_SHARES,
@@ -23,8 +25,7 @@ from anachron.evaluate.measures.dated_metrics import (
     dated_metrics,
 )
 from anachron.evaluate.metrics import summarise
-from anachron.evaluate.results import DATED as COLUMNS
-from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES, method_label
+from anachron.evaluate.results import UPDATES, method_label
 from anachron.report.edits.dated import DATED, DATED_WAYS
 from anachron.report.edits.evaluation import write_dated
 from anachron.report.edits.tables import edits_latex, edits_markdown, edits_table, printed

@@ -1,37 +1,20 @@
 """What came of each update under one model, as it is kept in the parts of a run, and the tables that parts make up."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from anachron.data.updates.case_records import EditCase, numbered_neighbours
-from anachron.evaluate.results import DATE, STAGE
+from anachron.data.updates.case_records import EditCase
+from anachron.evaluate.measures.catalogue import MEASURES
+from anachron.evaluate.results import STAGE
 from anachron.io.files import Json
 
-PROMPT = {"kind": pl.String(), "prompt_number": pl.Int64()}
-PROBABILITIES = {"new": pl.Float64(), "old": pl.Float64()}
-ACCURACY = {"accuracy": pl.Float64()}
-NAMES = {"prompt": pl.String(), "new_names": pl.List(pl.String()), "old_names": pl.List(pl.String())}
 # A list a column, with a struct an entry. It becomes a table of its own, a row an entry.
-ENTRIES: dict[str, dict[str, Any]] = {
-    "targets": PROMPT | PROBABILITIES | ACCURACY,
-    "neighbours": {"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64(), "new": pl.Float64()} | ACCURACY,
-    "objects": PROMPT | {"role": pl.String(), "object": pl.String(), "p": pl.Float64()},
-    "generations": PROMPT | {"text": pl.String()} | PROBABILITIES,
-    "portability": {"kind": pl.String(), "number": pl.Int64(), "prompt_number": pl.Int64(), "needed": pl.String()}
-    | {"p": pl.Float64(), "old": pl.Float64(), "text": pl.String()}
-    | {"right": pl.Float64(), "begins": pl.Float64(), "known": pl.Float64()},
-    "audit": PROMPT | NAMES | {"text": pl.String(), "stopped": pl.Float64()} | PROBABILITIES,
-    "dated": {"way": pl.String(), **DATE} | PROBABILITIES,
-    "dated_neighbours": {"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()},
-    "atoke": PROMPT | PROBABILITIES | ACCURACY,
-}
+ENTRIES = {measure.name: dict(measure.entry) for measure in MEASURES}
 ENTRY_KEYS = ("kind", "number", "prompt_number", "needed", "role", "object", "way", "time")  # within its update
 ENTRY_VALUES = ("text", "stopped", "new", "old", "p", "accuracy", "right", "begins", "known")
-OF_DATES = ("dated", "dated_neighbours", "atoke")
-OPTIONAL = ("objects", "generations", "portability", "audit")  # tables that are not written where they have no rows
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
     "status": pl.String(),
@@ -45,21 +28,13 @@ PART_SCHEMA: dict[str, Any] = {
 
 @dataclass
 class CaseResult:
-    """What came of one update under one model: a row of `PART_SCHEMA`."""
+    """What came of one update under one model: a row of `PART_SCHEMA`. rows: by measure."""
 
     case_id: str
     status: str = "done"
     reason: str | None = None
     seconds: float | None = None
-    targets: list[Json] = field(default_factory=list)
-    neighbours: list[Json] = field(default_factory=list)
-    objects: list[Json] = field(default_factory=list)
-    generations: list[Json] = field(default_factory=list)
-    portability: list[Json] = field(default_factory=list)
-    audit: list[Json] = field(default_factory=list)
-    dated: list[Json] = field(default_factory=list)
-    dated_neighbours: list[Json] = field(default_factory=list)
-    atoke: list[Json] = field(default_factory=list)
+    rows: dict[str, list[Json]] = field(default_factory=dict)
     fluency: float | None = None
     texts: list[str] = field(default_factory=list)
 
@@ -74,13 +49,14 @@ def in_order_of(cases: Sequence[EditCase], results: Iterable[CaseResult]) -> lis
 
 
 def part_table(results: Sequence[CaseResult]) -> pl.DataFrame:
-    return pl.DataFrame([vars(result) for result in results], schema=PART_SCHEMA)
+    rows = [{name: [] for name in ENTRIES} | result.rows | vars(result) for result in results]
+    return pl.DataFrame([{name: row[name] for name in PART_SCHEMA} for row in rows], schema=PART_SCHEMA)
 
 
 def tables_of(
-    cases: Sequence[EditCase], clean: pl.DataFrame, stages: Sequence[tuple[Json, pl.DataFrame]], *, dated: bool
+    cases: Sequence[EditCase], clean: pl.DataFrame, stages: Sequence[tuple[Json, pl.DataFrame]], asked: Collection[str]
 ) -> dict[str, pl.DataFrame]:
-    """The tables of `anachron.evaluate.results`, those of dates where ``dated``.
+    """The tables of `anachron.evaluate.results` and of the measures. asked: names of those that were taken.
 
     clean: all parts of the clean model. stages: all parts under each method, with what tables say of that one: of
     the columns of `STAGE`.
@@ -95,20 +71,11 @@ def tables_of(
         schema={"case_id": pl.String, "relation": pl.String, "popularity": pl.Float64, "scenario": pl.String},
         orient="row",
     )  # fmt: skip
-    about_facts = pl.DataFrame(
-        [
-            (case.case_id, kind, number, fact.dist, fact.popularity)
-            for case in cases
-            for kind, number, fact in numbered_neighbours(case)
-        ],
-        schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "dist": pl.Float64,
-                "popularity": pl.Float64}, orient="row",
-    )  # fmt: skip
-    tables = {name: _compared(after, clean, name, stage) for name in ENTRIES if dated or name not in OF_DATES}
-    tables["neighbours"] = tables["neighbours"].join(
-        about_facts, on=["case_id", "kind", "number"], how="left", maintain_order="left"
-    )
-    tables["portability"] = tables["portability"].drop("known_after")  # conditions are asked before alone
+    tables = {
+        one.name: one.finish(_compared(after, clean, one.name, stage), cases)
+        for one in MEASURES
+        if one.name in asked or not one.unasked
+    }
     tables["updates"] = (
         after.drop(*ENTRIES, "texts")
         .join(clean.select("case_id", fluency_before="fluency"), on="case_id", how="left", maintain_order="left")

@@ -2,31 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 
-from anachron.core.facts import DECISIONS
-from anachron.data.updates.case_records import EditCase, numbered_neighbours, numbered_prompts, prompts_of, wrong_object
+from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import Edit, edited
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.passes.batched_adapters import encode_under, score_batched
 from anachron.evaluate.case_results import CaseResult, failed
-from anachron.evaluate.measures.atoke import atoke_pairs, atoke_rows, exact_pairs
-from anachron.evaluate.measures.audit import AnswerAudit, audit_rows, sentence_end
-from anachron.evaluate.measures.dated import Dating, dated_pairs, dated_rows
+from anachron.evaluate.measures.audit import AnswerAudit
+from anachron.evaluate.measures.catalogue import MEASURES
+from anachron.evaluate.measures.dated import Dating
 from anachron.evaluate.measures.fluency import fluency
-from anachron.evaluate.measures.generations import SPARE, generation_rows, names_of
-from anachron.evaluate.measures.portability import (
-    TOKENS,
-    judged,
-    portability_pairs,
-    portability_prompts,
-    portability_rows,
-)
-from anachron.evaluate.measures.scenarios import object_pairs, object_rows
+from anachron.evaluate.measures.measure import Measure, Pair, Scores
 from anachron.evaluate.metrics import geometric_mean
-from anachron.lm.generation import WrittenAnswer, greedy_continuations, greedy_texts, natural_answers
+from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import Triple, score_texts
 from anachron.lm.scoring import count_argmax
@@ -56,37 +47,22 @@ class Measures:
 
     def generates_text(self, case: EditCase) -> bool:
         """Whether the model is to generate text, for which an edit must be on."""
-        tests = self.portability and bool(case.tests)
-        return self.generate or self.audit is not None or self.fluency_tokens > 0 or tests
+        return self.fluency_tokens > 0 or any(one.writes(case, how) for one, how in asked_by(self))
 
 
-Pair = tuple[str, str]
+def asked_by(measures: Measures) -> list[tuple[Measure, Any]]:
+    """The measures that are taken, each with how."""
+    return [(one, how) for one in MEASURES if (how := one.how(measures)) is not None]
 
 
 def pairs_of(case: EditCase, measures: Measures) -> list[Pair]:
     """All (prompt, object) pairs that measuring an update takes, each once."""
-    objects = [o for o in (case.new, case.old) if o]
-    pairs = [(prompt, o) for prompt in prompts_of(case) for o in objects]
-    for _, _, fact in numbered_neighbours(case):
-        wrong = wrong_object(case, fact)
-        pairs += [(fact.prompt, o) for o in (*fact.objects, *([wrong] if wrong else []))]
-    pairs += object_pairs(case)
-    if measures.dated is not None:
-        pairs += dated_pairs(case, measures.dated) + atoke_pairs(case)
-    if measures.portability:
-        pairs += portability_pairs(case)
-    return list(dict.fromkeys(pairs))
+    return list(dict.fromkeys(pair for one, how in asked_by(measures) for pair in one.pairs(case, how)))
 
 
 def accuracy_pairs(case: EditCase, measures: Measures) -> list[Pair]:
-    """The pairs whose tokens are counted: the new object after the update's prompts, true ones after neighbours'; where
-    dated questions are asked, the right answers to AToKe's."""
-    of_atoke = exact_pairs(case) if measures.dated is not None else []
-    if not measures.token_accuracy:
-        return list(dict.fromkeys(of_atoke))
-    pairs = [(prompt, case.new) for prompt in prompts_of(case) if case.new]
-    pairs += [(fact.prompt, o) for _, _, fact in numbered_neighbours(case) for o in fact.objects]
-    return list(dict.fromkeys(pairs + of_atoke))
+    """The pairs whose tokens are counted, each once."""
+    return list(dict.fromkeys(pair for one, how in asked_by(measures) for pair in one.counted(case, how)))
 
 
 def probabilities(lm: LanguageModel, pairs: Sequence[Pair], measures: Measures) -> dict[Pair, float]:
@@ -127,7 +103,8 @@ def measure(
         encoded = lm.encode(_triples(counted), lm.style) if counted else []
         counts = lm.argmax_counts(encoded, measures.batch_tokens) if counted else np.zeros(0)
         accuracies = _accuracies(counted, encoded, counts)
-        scored = [_scored(case, measures, p, accuracies, took.get(case.case_id)) for case in some]
+        scores = Scores(p, accuracies)
+        scored = [_scored(case, measures, scores, took.get(case.case_id)) for case in some]
         return [_with_texts(lm, case, measures, result) for case, result in zip(some, scored, strict=True)]
 
     return or_failed(cases, each_or_failure(measured, cases))
@@ -155,7 +132,8 @@ def measure_apart(
     for (case, edit), asked, texts, logps, of_tokens in zip(
         edited_cases, pairs, encoded, scores, accuracies, strict=True
     ):
-        scored = _scored(case, measures, _means(asked, texts, logps), of_tokens, edit.about["seconds"])
+        scores_of_case = Scores(_means(asked, texts, logps), of_tokens)
+        scored = _scored(case, measures, scores_of_case, edit.about["seconds"])
         with edited(lm, edit, check=False) if measures.generates_text(case) else unchanged():
             results.append(_with_texts(lm, case, measures, scored))
     return results
@@ -174,65 +152,17 @@ def _accuracies_apart(
     return [_accuracies(*one) for one in zip(pairs, encoded, counts, strict=True)]
 
 
-def _scored(
-    case: EditCase, measures: Measures, p: Mapping[Pair, float], accuracies: Mapping[Pair, float],
-    seconds: float | None,
-) -> CaseResult:  # fmt: skip
-    """From p of `pairs_of` and the token accuracies of `accuracy_pairs`."""
-    result = CaseResult(case.case_id, seconds=seconds)
-    counted = accuracies if measures.token_accuracy else {}
-    for kind, number, prompt in numbered_prompts(case):
-        old = p[prompt, case.old] if case.old else None
-        new = p[prompt, case.new] if case.new else None
-        accuracy = counted.get((prompt, case.new)) if case.new else None
-        result.targets.append({"kind": kind, "prompt_number": number, "new": new, "old": old, "accuracy": accuracy})
-    for kind, number, fact in numbered_neighbours(case):
-        mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
-        wrong = wrong_object(case, fact)
-        new = p[fact.prompt, wrong] if wrong else None
-        best = max((counted[fact.prompt, o] for o in fact.objects), default=None) if counted else None
-        result.neighbours.append({"kind": kind, "number": number, "p": mean, "new": new, "accuracy": best})
-    result.objects = object_rows(case, p)
-    if measures.dated is not None:
-        result.dated, result.dated_neighbours = dated_rows(case, measures.dated, p)
-        result.atoke = atoke_rows(case, p, accuracies)
-    if measures.portability:
-        result.portability = portability_rows(case, p)
-    return result
+def _scored(case: EditCase, measures: Measures, scores: Scores, seconds: float | None) -> CaseResult:
+    """From the scores of `pairs_of` and `accuracy_pairs`."""
+    rows = {one.name: one.rows(case, how, scores) for one, how in asked_by(measures)}
+    return CaseResult(case.case_id, seconds=seconds, rows=rows)
 
 
 def _with_texts(lm: LanguageModel, case: EditCase, measures: Measures, result: CaseResult) -> CaseResult:
     """With what the model, as it is now, generates after the prompts, where that is asked for."""
-    if measures.generate:
-        result = replace(result, generations=generation_rows(case, continuations(lm, case)))
-    if measures.portability and case.tests:
-        prompts = portability_prompts(case, conditions=measures.conditions)
-        answers = dict(zip(prompts, greedy_continuations(lm, prompts, TOKENS), strict=True))
-        result = replace(result, portability=judged(case, result.portability, answers))
-    if measures.audit is not None:
-        written = [(answer.text, answer.stopped) for answer in answers_to(lm, case, measures.audit)]
-        result = replace(result, audit=audit_rows(case, written))
+    rows = {one.name: one.written(lm, case, how, result.rows[one.name]) for one, how in asked_by(measures)}
+    result = replace(result, rows=rows)
     if measures.fluency_tokens and case.generalization:
         texts = greedy_texts(lm, case.generalization, measures.fluency_tokens)
         result = replace(result, texts=texts, fluency=fluency(texts))
     return result
-
-
-def answers_to(lm: LanguageModel, case: EditCase, audit: AnswerAudit) -> list[WrittenAnswer]:
-    """What the model answers each prompt of an update; nothing where the update names no object."""
-    names = [*names_of(case, "new"), *names_of(case, "obsolete")]
-    if not names:
-        return []
-    return natural_answers(lm, prompts_of(case), audit.most_tokens, partial(sentence_end, names=names))
-
-
-def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
-    """What the model generates after each prompt of an update: a few tokens more than its longest object has.
-
-    None where the update has no object that could be generated.
-    """
-    names = [name for decision in DECISIONS for name in names_of(case, decision)]
-    if not names:
-        return []
-    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names], lm.style))
-    return greedy_continuations(lm, prompts_of(case), longest + SPARE)

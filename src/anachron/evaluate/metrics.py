@@ -15,20 +15,16 @@ from anachron.analysis.statistics import interval_cells, normal_mean, wilson_mea
 from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import REPLACEMENT, SCENARIOS
 from anachron.core.labels import PLAIN
-from anachron.evaluate.measures.audit import ANSWERS, AUDIT_METRICS, audit_metrics
-from anachron.evaluate.measures.generations import GENERATION_METRICS, generation_metrics
-from anachron.evaluate.measures.scenarios import SCENARIO_METRICS, scenario_metrics
+from anachron.evaluate.measures.audit import ANSWERS, AUDIT_METRICS, NAMES, audit_metrics, check_audit
+from anachron.evaluate.measures.generations import GENERATION_METRICS, check_generations, generation_metrics
+from anachron.evaluate.measures.scenarios import SCENARIO_METRICS, check_objects, scenario_metrics
 from anachron.evaluate.results import (
     KEYS,
     METHOD,
-    NAMES,
     STATUSES,
     UNEDITED,
     Results,
-    check_audit,
-    check_generations,
     check_neighbours,
-    check_objects,
     check_results,
     method_label,
 )

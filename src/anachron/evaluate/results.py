@@ -1,13 +1,12 @@
 """The tables that a run of edits writes and that metrics read: their columns, and what must hold in them.
 
-Three of every run, and more of one that has updates other than replacements, lets a model generate
-(`anachron.evaluate.measures.generations`) or asks dated questions (`anachron.evaluate.measures.dated`).
+Here are those of every run, and what all have in common; those of a further measure are in its file.
 
 Probabilities are geometric means over the target's tokens, 0 to 1, never logarithms. ``before`` is the clean model, the
 same for all methods, and ``after`` the edited one. A failed update has no score after, only a reason.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 from polars.datatypes import DataType
@@ -16,8 +15,6 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
 from anachron.core.facts import DECISIONS, REPLACEMENT, SCENARIOS
 from anachron.core.labels import PLAIN, VARIANTS
-from anachron.evaluate.measures.atoke import ATOKE_KINDS
-from anachron.evaluate.measures.dated import SIDES, WAYS
 from anachron.io.schemas import NOT_BELOW_0, PROBABILITY, Column, Schema, one_of, refuse_rows
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
@@ -56,67 +53,41 @@ UPDATES: Types = {
     **UPDATE, "status": TEXT, "reason": TEXT, "seconds": NUMBER, "fluency_before": NUMBER, "fluency": NUMBER,
     "relation": TEXT, "popularity": NUMBER, "scenario": TEXT,
 }  # fmt: skip
-# One row per object and prompt of an update that is no replacement: its p. role: one of `ROLES`.
-OBJECTS: Types = {**PROMPT, "role": TEXT, "object": TEXT, **P}
-# One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
-GENERATIONS: Types = {**PROMPT, "text_before": TEXT, "text_after": TEXT, **PAIR}
-# One row per question of a test that an update brings (`anachron.evaluate.measures.portability`): p of an accepted
-# answer and of the old one, the text generated, whether it is right by its format's rule, whether it begins with an
-# answer (0, 1). needed: any or all of a test's questions. known_before: whether the unedited model has the test's
-# conditions right.
-PORTABILITY: Types = {
-    **FACT, "prompt_number": COUNT, "needed": TEXT, **P,
-    **{f"{value}_{side}": TEXT if value == "text" else NUMBER
-       for value in ("old", "text", "right", "begins") for side in ("before", "after")}, "known_before": NUMBER,
-}  # fmt: skip
-# One row per prompt that a model was to answer (`anachron.evaluate.measures.audit`): prompt, names of new and old
-# objects, the answer, whether it ended by itself, and whether it is a new or an old object and nothing else (0, 1).
-NAMES: Types = {"prompt": TEXT, "new_names": pl.List(TEXT), "old_names": pl.List(TEXT)}
-AUDIT: Types = {
-    **PROMPT, **NAMES, "text_before": TEXT, "text_after": TEXT, "stopped_before": NUMBER, "stopped_after": NUMBER,
-    **PAIR,
-}  # fmt: skip
-# One row per question of AToKe about an update: p of both answers; accuracy: share of the right one's tokens that are
-# the model's first choice. kind: one of `ATOKE_KINDS`.
-ATOKE: Types = {**PROMPT, **PAIR, **ACCURACY}
-# One row per date that an update is asked about and way of asking, one of `WAYS`; null is the update prompt, which all
-# were before tables said so. side: past or present. distance: years from T to it, below 0 before.
-DATED: Types = {**UPDATE, "way": TEXT, **DATE, **PAIR}
-# One row per neighbour fact and date that it is asked about: p of its true object behind that date.
-DATED_NEIGHBOURS: Types = {**FACT, **DATE, **P}
 # Cells that no row may leave empty; any other may be null.
 REQUIRED = {
     "mode", "method", "case_id", "kind", "prompt_number", "number", "needed", "status", "role", "object", *DATE,
 }  # fmt: skip
 PROBABILITIES = {*PAIR, *P, *ACCURACY, "stopped_before", "stopped_after"}
 NOT_NEGATIVE = {"seconds", "fluency_before", "fluency"}
-KNOWN = {
-    "variant": VARIANTS, "status": STATUSES, "scenario": SCENARIOS, "role": ROLES, "way": WAYS, "side": SIDES,
-    "granularity": GRANULARITIES,
+KNOWN: dict[str, Sequence[str]] = {
+    "variant": VARIANTS, "status": STATUSES, "scenario": SCENARIOS, "role": ROLES, "granularity": GRANULARITIES,
 }  # fmt: skip
-BEFORE = {
-    "variant": PLAIN,
-    "scenario": REPLACEMENT,
-    "way": WAYS[0],
-}  # what rows are that were written before the column
+BEFORE = {"variant": PLAIN, "scenario": REPLACEMENT}  # what rows are that were written before the column
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
 
 
-def _schema(name: str, types: Types, keys: Sequence[str], kinds: Sequence[str] = ()) -> Schema:
-    """The table of these columns, of which an update has one row for the same values of ``keys``."""
-    known = KNOWN | ({"kind": kinds} if kinds else {})
+def schema(
+    name: str, types: Types, keys: Sequence[str], known: Mapping[str, Sequence[str]] | None = None,
+    before: Mapping[str, str] | None = None,
+) -> Schema:  # fmt: skip
+    """The table of these columns, of which an update has one row for the same values of ``keys``.
+
+    known: further columns of which only these values are allowed. before: column -> what rows are that were written
+    before it was.
+    """
+    allowed, absent = {**KNOWN, **(known or {})}, {**BEFORE, **(before or {})}
     columns = {
         column: Column(
             kind,
             filled=column in REQUIRED,
-            optional=column in BEFORE,
+            optional=column in absent,
             rules=(
-                *([one_of(known[column])] if column in known else []),
+                *([one_of(allowed[column])] if column in allowed else []),
                 *([PROBABILITY] if column in PROBABILITIES else []),
                 *([NOT_BELOW_0] if column in NOT_NEGATIVE else []),
             ),
-            absent=BEFORE.get(column),
+            absent=absent.get(column),
         )
         for column, kind in types.items()
     }
@@ -131,46 +102,18 @@ def check_results(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.D
     scores of an update that failed or is not among ``updates``, and the name ``unedited``, which is the clean model's.
     """
     updates = check_updates(updates)
-    targets = _read(_schema("targets", TARGETS, ["kind", "prompt_number"], TARGET_KINDS), targets)
+    targets = read(schema("targets", TARGETS, ["kind", "prompt_number"], {"kind": TARGET_KINDS}), targets)
     second = (pl.col("kind") == "update") & pl.struct(*KEYS, "kind").is_duplicated()
     refuse_rows(targets, "prompt_number", second, "is one of several update prompts; an update has one", "targets")
     neighbours = check_neighbours(neighbours)
-    _check_owners("targets", targets, updates, ["new_after", "old_after", "accuracy_after"])
-    _check_owners("neighbours", neighbours, updates, ["after", "new_after", "accuracy_after"])
+    check_owners("targets", targets, updates, ["new_after", "old_after", "accuracy_after"])
+    check_owners("neighbours", neighbours, updates, ["after", "new_after", "accuracy_after"])
     return targets, neighbours, updates
-
-
-def check_objects(objects: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of objects of updates that are no replacements, checked in the same way against that of updates."""
-    table = _read(_schema("objects", OBJECTS, ["kind", "object", "prompt_number", "role"], TARGET_KINDS), objects)
-    _check_owners("objects", table, updates, ["after"])
-    return table
-
-
-def check_generations(generations: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of what models generated, checked in the same way."""
-    table = _read(_schema("generations", GENERATIONS, ["kind", "prompt_number"], TARGET_KINDS), generations)
-    _check_owners("generations", table, updates, ["new_after", "old_after"])
-    return table
-
-
-def check_portability(portability: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of questions of tests that updates bring, checked in the same way."""
-    table = _read(_schema("portability", PORTABILITY, ["kind", "number", "prompt_number"]), portability)
-    _check_owners("portability", table, updates, ["after", "right_after"])
-    return table
-
-
-def check_audit(audit: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of what models answered, checked in the same way."""
-    table = _read(_schema("audit", AUDIT, ["kind", "prompt_number"], TARGET_KINDS), audit)
-    _check_owners("audit", table, updates, ["new_after", "old_after", "stopped_after"])
-    return table
 
 
 def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
     """The table of updates, as `check_results` has it."""
-    table = _read(_schema("updates", UPDATES, []), updates)
+    table = read(schema("updates", UPDATES, []), updates)
     if not table.height:
         raise DataError("the table of updates has 0 rows; metrics need one update at least, done or failed")
     clean = pl.col("method") == UNEDITED
@@ -182,28 +125,11 @@ def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
 
 def check_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
     """The table of neighbour facts on its own."""
-    return _read(_schema("neighbours", NEIGHBOURS, ["kind", "number"], NEIGHBOUR_KINDS), neighbours)
+    return read(schema("neighbours", NEIGHBOURS, ["kind", "number"], {"kind": NEIGHBOUR_KINDS}), neighbours)
 
 
-def check_atoke(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of AToKe's questions, checked in the same way."""
-    table = _read(_schema("atoke", ATOKE, ["kind", "prompt_number"], ATOKE_KINDS), atoke)
-    _check_owners("atoke", table, updates, ["new_after", "old_after", "accuracy_after"])
-    return table
-
-
-def check_dated(dated: pl.DataFrame) -> pl.DataFrame:
-    """The table of dated questions on its own."""
-    return _read(_schema("dated", DATED, ["way", "time"]), dated)
-
-
-def check_dated_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
-    """The table of neighbour facts with dates on its own."""
-    schema = _schema("dated_neighbours", DATED_NEIGHBOURS, ["kind", "number", "time"], NEIGHBOUR_KINDS)
-    return _read(schema, neighbours)
-
-
-def _read(schema: Schema, table: pl.DataFrame) -> pl.DataFrame:
+def read(schema: Schema, table: pl.DataFrame) -> pl.DataFrame:
+    """A table in its types; raises `DataError` for what breaks its rules."""
     if "dated_requests" in table.columns and "variant" not in table.columns:
         raise DataError(
             f"the table of {schema.name} says dated_requests, as earlier versions did; name that column variant, with "
@@ -215,7 +141,7 @@ def _read(schema: Schema, table: pl.DataFrame) -> pl.DataFrame:
 FAILED = "is the score of a failed update; leave it null, a failure is counted and not scored"
 
 
-def _check_owners(name: str, table: pl.DataFrame, updates: pl.DataFrame, scores: Sequence[str]) -> None:
+def check_owners(name: str, table: pl.DataFrame, updates: pl.DataFrame, scores: Sequence[str]) -> None:
     """Refuse rows of no update, and scores of a failed one."""
     known = table.join(updates.select(*KEYS, "status"), on=KEYS, how="left", maintain_order="left")
     ownerless = pl.col("status").is_null()

@@ -33,9 +33,9 @@ from anachron.edit.requests import EditRequest
 from anachron.evaluate.case_results import CaseResult, failed, in_order_of
 from anachron.evaluate.joint_edits import EditFile, joint_edit, make_batch, make_sequence
 from anachron.evaluate.measure import Measures, measure_apart, or_failed
-from anachron.evaluate.measures.dated import ends_unknown, not_asked, past_wordings_unknown, settled
+from anachron.evaluate.measures.catalogue import MEASURES
+from anachron.evaluate.measures.dated import settled
 from anachron.evaluate.measures.dated_metrics import past_scores
-from anachron.evaluate.measures.portability import tests_not_asked
 from anachron.evaluate.requests import askable
 from anachron.evaluate.results import METHOD
 from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
@@ -131,10 +131,8 @@ def opened(
         _add_methods(record, methods, folder)
         run.remove_leftovers(CLEAN, *record["methods"])
         record |= {"status": "running", "model": lm.about(), "left_out": dict(cases.left_out)}
-        record["not_asked"] = {} if dating is None else not_asked(cases.cases, dating)
-        record["old_ends_unknown"] = 0 if dating is None else ends_unknown(cases.cases, dating)
-        record["tests_not_asked"] = tests_not_asked(cases.cases, asked=measures.portability)
-        record["past_wordings_unknown"] = 0 if dating is None else past_wordings_unknown(cases.cases, dating)
+        for measure in MEASURES:
+            record |= measure.about(cases.cases, measure.how(measures))
         record["sessions"].append({"started": now(), "versions": versions(), "hardware": lm.hardware()})
         run.save()
         yield run, measures

@@ -17,7 +17,6 @@ from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import edited
 from anachron.evaluate.case_results import (
-    OPTIONAL,
     PART_SCHEMA,
     CaseResult,
     failed,
@@ -26,7 +25,8 @@ from anachron.evaluate.case_results import (
     tables_of,
 )
 from anachron.evaluate.joint_edits import JointEdit
-from anachron.evaluate.measure import Measures, measure
+from anachron.evaluate.measure import Measures, asked_by, measure
+from anachron.evaluate.measures.catalogue import MEASURES
 from anachron.evaluate.results import METHOD
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
@@ -133,13 +133,14 @@ class Runner:
             self.cases.cases,
             self.read(clean),
             [(stage.columns, self.read(stage)) for stage in stages],
-            dated=self.measures.dated is not None,
+            [one.name for one, _ in asked_by(self.measures)],
         )
 
     def finish(self, tables: dict[str, pl.DataFrame]) -> Evaluation:
         """Write the tables, tell of failures, and record that the run is done."""
+        optional = {measure.name for measure in MEASURES if measure.optional}
         for name, table in tables.items():
-            if table.height or name not in OPTIONAL:
+            if table.height or name not in optional:
                 self.run.write_table(f"{name}.parquet", table)
         for message in failures(tables["updates"]):
             self.callbacks.warn(message)

@@ -27,9 +27,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import polars as pl
+
 from anachron.core.dates import Date, as_date
 from anachron.core.facts import REPLACEMENT
 from anachron.data.updates.case_records import SLOT, EditCase
+from anachron.evaluate.measures.measure import Measure
+from anachron.evaluate.results import ACCURACY, COUNT, NUMBER, PAIR, PROMPT, TEXT, Types, check_owners, read, schema
 from anachron.io.files import Json
 from anachron.text.dates import span_in_words
 from anachron.text.openings import behind_opening, mention
@@ -38,6 +42,9 @@ CURRENT = ("ces", "ces_p", "crs")
 HISTORICAL = ("hes", "hes_p", "hrs")
 EXTENTS = ("extent_new", "extent_old")
 ATOKE_KINDS = (*CURRENT, *HISTORICAL, *EXTENTS)
+# One row per question of AToKe about an update: p of both answers; accuracy: share of the right one's tokens that are
+# the model's first choice. kind: one of `ATOKE_KINDS`.
+ATOKE: Types = {**PROMPT, **PAIR, **ACCURACY}
 _VERB = re.compile(r"\b(is|are)\b(?!.*\b(?:is|are)\b)")  # the last one
 _PAST = {"is": "was", "are": "were"}
 
@@ -186,3 +193,21 @@ def atoke_rows(
         rows.append({"kind": q.kind, "prompt_number": q.number, "new": known.get("new"), "old": known.get("old"),
                      "accuracy": exact})  # fmt: skip
     return rows
+
+
+def check_atoke(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of AToKe's questions, checked in the same way."""
+    table = read(schema("atoke", ATOKE, ["kind", "prompt_number"], {"kind": ATOKE_KINDS}), atoke)
+    check_owners("atoke", table, updates, ["new_after", "old_after", "accuracy_after"])
+    return table
+
+
+MEASURE = Measure(
+    name="atoke",
+    entry={"kind": TEXT, "prompt_number": COUNT, "new": NUMBER, "old": NUMBER, "accuracy": NUMBER},
+    how=lambda measures: measures.dated,
+    pairs=lambda case, dating: atoke_pairs(case),
+    counted=lambda case, dating: exact_pairs(case),
+    rows=lambda case, dating, scores: atoke_rows(case, scores.p, scores.accuracy),
+    unasked=True,
+)

@@ -1,15 +1,15 @@
 """AToKe's scores of current and historical facts, per update (Yin and others, AAAI 2024).
 
-Everything starts from the tables ``atoke`` and ``updates`` of `anachron.evaluate.results`; the questions are those of
+Everything starts from the tables ``atoke`` and ``updates``; the questions are those of
 `anachron.evaluate.measures.atoke`.
 """
 
 import polars as pl
 
 from anachron.core.facts import REPLACEMENT
-from anachron.evaluate.measures.atoke import CURRENT, EXTENTS, HISTORICAL
+from anachron.evaluate.measures.atoke import CURRENT, EXTENTS, HISTORICAL, check_atoke
 from anachron.evaluate.metrics import ACCURACY, OF_CLEAN, clean_scores, in_order
-from anachron.evaluate.results import KEYS, check_atoke, check_updates
+from anachron.evaluate.results import KEYS, check_updates
 
 SCORES = (*CURRENT, *HISTORICAL, "extent")
 SUCCESS = "_success"

@@ -8,18 +8,41 @@ compared as in `anachron.evaluate.measures.generations`.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
 from anachron.core.errors import ConfigError
-from anachron.data.updates.case_records import EditCase, numbered_prompts
+from anachron.data.updates.case_records import EditCase, numbered_prompts, prompts_of
 from anachron.evaluate.measures.generations import ARTICLES, names_of, plain_words
-from anachron.evaluate.results import KEYS
+from anachron.evaluate.measures.measure import Measure, Rows
+from anachron.evaluate.results import (
+    COUNT,
+    KEYS,
+    NUMBER,
+    PAIR,
+    PROMPT,
+    TARGET_KINDS,
+    TEXT,
+    Types,
+    check_owners,
+    read,
+    schema,
+)
 from anachron.io.files import Json
+from anachron.lm.generation import WrittenAnswer, natural_answers
+from anachron.lm.model import LanguageModel
 
 ANSWERS = ("answer_new", "answer_old", "answer_neither", "answer_unstopped")
 AUDIT_METRICS = (*ANSWERS, *(f"generalization_{name}" for name in ANSWERS))
 SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
+# One row per prompt that a model was to answer (`anachron.evaluate.measures.audit`): prompt, names of new and old
+# objects, the answer, whether it ended by itself, and whether it is a new or an old object and nothing else (0, 1).
+NAMES: Types = {"prompt": TEXT, "new_names": pl.List(TEXT), "old_names": pl.List(TEXT)}
+AUDIT: Types = {
+    **PROMPT, **NAMES, "text_before": TEXT, "text_after": TEXT, "stopped_before": NUMBER, "stopped_after": NUMBER,
+    **PAIR,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +122,34 @@ def audit_metrics(audit: pl.DataFrame) -> pl.DataFrame:
         for kind, prefix in kinds.items()
         for name, value in values.items()
     )
+
+
+def check_audit(audit: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of what models answered, checked in the same way."""
+    table = read(schema("audit", AUDIT, ["kind", "prompt_number"], {"kind": TARGET_KINDS}), audit)
+    check_owners("audit", table, updates, ["new_after", "old_after", "stopped_after"])
+    return table
+
+
+def answers_to(lm: LanguageModel, case: EditCase, audit: AnswerAudit) -> list[WrittenAnswer]:
+    """What the model answers each prompt of an update; nothing where the update names no object."""
+    names = [*names_of(case, "new"), *names_of(case, "obsolete")]
+    if not names:
+        return []
+    return natural_answers(lm, prompts_of(case), audit.most_tokens, partial(sentence_end, names=names))
+
+
+def _written(lm: LanguageModel, case: EditCase, audit: AnswerAudit, rows: Rows) -> Rows:
+    return audit_rows(case, [(answer.text, answer.stopped) for answer in answers_to(lm, case, audit)])
+
+
+MEASURE = Measure(
+    name="audit",
+    entry={
+        "kind": TEXT, "prompt_number": COUNT, **NAMES, "text": TEXT, "stopped": NUMBER, "new": NUMBER, "old": NUMBER,
+    },
+    how=lambda measures: measures.audit,
+    writes=lambda case, audit: True,
+    written=_written,
+    optional=True,
+)  # fmt: skip

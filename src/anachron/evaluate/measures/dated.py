@@ -34,6 +34,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+import polars as pl
+
 from anachron.core.dates import DAYS_A_YEAR, Date, Granularity, as_date, astronomical, days_in_month, historical
 from anachron.core.draws import draw
 from anachron.core.errors import ConfigError, DataError
@@ -41,6 +43,21 @@ from anachron.core.facts import REPLACEMENT
 from anachron.data.updates.case_records import EditCase, NeighbourFact, numbered_neighbours
 from anachron.data.updates.cases import CaseSet
 from anachron.evaluate.measures.atoke import lasts_longer
+from anachron.evaluate.measures.measure import Measure, Pair, Rows
+from anachron.evaluate.results import (
+    COUNT,
+    DATE,
+    FACT,
+    NEIGHBOUR_KINDS,
+    NUMBER,
+    PAIR,
+    TEXT,
+    UPDATE,
+    P,
+    Types,
+    read,
+    schema,
+)
 from anachron.io.files import Json
 from anachron.text.dates import dated_prompt
 from anachron.text.kinds import subject_kind
@@ -53,6 +70,11 @@ NO_WAY = {
     "paraphrase": "no dates asked about in paraphrases: it has no other prompt",
     "question": "no dates asked about in questions: none is known",
 }
+# One row per date that an update is asked about and way of asking, one of `WAYS`; null is the update prompt, which all
+# were before tables said so. side: past or present. distance: years from T to it, below 0 before.
+DATED: Types = {**UPDATE, "way": TEXT, **DATE, **PAIR}
+# One row per neighbour fact and date that it is asked about: p of its true object behind that date.
+DATED_NEIGHBOURS: Types = {**FACT, **DATE, **P}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,31 +253,38 @@ def asked_neighbours(
                 yield kind, number, fact, dates[place]
 
 
-def dated_pairs(case: EditCase, dating: Dating) -> list[tuple[str, str]]:
+def dated_pairs(case: EditCase, dating: Dating) -> list[Pair]:
     """All (prompt, object) pairs that the dated questions about an update take."""
-    questions = dated_questions(case, dating)
-    prompts = [prompt for question in questions for _, prompt in worded(case, question, dating)]
-    pairs = [(prompt, o) for prompt in prompts for o in (case.new, case.old) if o]
-    for _, _, fact, question in asked_neighbours(case, questions, dating):
-        pairs += [(question.prompt(fact.prompt, fact.subject), o) for o in fact.objects]
-    return pairs
+    prompts = [prompt for q in dated_questions(case, dating) for _, prompt in worded(case, q, dating)]
+    return [(prompt, o) for prompt in prompts for o in (case.new, case.old) if o]
 
 
-def dated_rows(case: EditCase, dating: Dating, p: Mapping[tuple[str, str], float]) -> tuple[list[Json], list[Json]]:
-    """What a model answers: a row a date and way with p of the new and the old object, and a row a neighbour and date.
+def dated_neighbour_pairs(case: EditCase, dating: Dating) -> list[Pair]:
+    """The same of its neighbours."""
+    asked = asked_neighbours(case, dated_questions(case, dating), dating)
+    return [(q.prompt(fact.prompt, fact.subject), o) for _, _, fact, q in asked for o in fact.objects]
 
-    p: of each of `dated_pairs`, 0 to 1. A neighbour with several true objects counts with the mean of their p.
+
+def dated_rows(case: EditCase, dating: Dating, p: Mapping[Pair, float]) -> Rows:
+    """What a model answers: a row a date and way with p of the new and the old object.
+
+    p: of each of `dated_pairs`, 0 to 1.
     """
-    questions = dated_questions(case, dating)
-    rows, neighbours = [], []
-    for q in questions:
-        for way, prompt in worded(case, q, dating):
-            rows.append({"way": way, **asdict(q), "new": p[prompt, case.new or ""], "old": p[prompt, case.old or ""]})
-    for kind, number, fact, q in asked_neighbours(case, questions, dating):
+    return [
+        {"way": way, **asdict(q), "new": p[prompt, case.new or ""], "old": p[prompt, case.old or ""]}
+        for q in dated_questions(case, dating)
+        for way, prompt in worded(case, q, dating)
+    ]
+
+
+def dated_neighbour_rows(case: EditCase, dating: Dating, p: Mapping[Pair, float]) -> Rows:
+    """The same of neighbours, a row a fact and date; one with several true objects counts with the mean of their p."""
+    rows: Rows = []
+    for kind, number, fact, q in asked_neighbours(case, dated_questions(case, dating), dating):
         prompt = q.prompt(fact.prompt, fact.subject)
         mean = sum(p[prompt, o] for o in fact.objects) / len(fact.objects)
-        neighbours.append({"kind": kind, "number": number, **asdict(q), "p": mean})
-    return rows, neighbours
+        rows.append({"kind": kind, "number": number, **asdict(q), "p": mean})
+    return rows
 
 
 def ends_unknown(cases: Sequence[EditCase], dating: Dating) -> int:
@@ -291,3 +320,46 @@ def not_asked(cases: Sequence[EditCase], dating: Dating) -> dict[str, int]:
                 able = ways_of(case, dating)
                 reasons.update(NO_WAY[way] for way in dating.ways if way not in able)
     return dict(reasons)
+
+
+OF_WAYS = {"way": WAYS, "side": SIDES}
+
+
+def check_dated(dated: pl.DataFrame) -> pl.DataFrame:
+    """The table of dated questions on its own."""
+    return read(schema("dated", DATED, ["way", "time"], OF_WAYS, {"way": WAYS[0]}), dated)
+
+
+def check_dated_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
+    """The table of neighbour facts with dates on its own."""
+    known = {"kind": NEIGHBOUR_KINDS, "side": SIDES}
+    return read(schema("dated_neighbours", DATED_NEIGHBOURS, ["kind", "number", "time"], known), neighbours)
+
+
+def _about(cases: Sequence[EditCase], dating: Dating | None) -> Json:
+    if dating is None:
+        return {"not_asked": {}, "old_ends_unknown": 0, "past_wordings_unknown": 0}
+    return {
+        "not_asked": not_asked(cases, dating),
+        "old_ends_unknown": ends_unknown(cases, dating),
+        "past_wordings_unknown": past_wordings_unknown(cases, dating),
+    }
+
+
+DATES = Measure(
+    name="dated",
+    entry={"way": TEXT, **DATE, "new": NUMBER, "old": NUMBER},
+    how=lambda measures: measures.dated,
+    pairs=dated_pairs,
+    rows=lambda case, dating, scores: dated_rows(case, dating, scores.p),
+    about=_about,
+    unasked=True,
+)
+NEIGHBOURS = Measure(
+    name="dated_neighbours",
+    entry={"kind": TEXT, "number": COUNT, **DATE, "p": NUMBER},
+    how=lambda measures: measures.dated,
+    pairs=dated_neighbour_pairs,
+    rows=lambda case, dating, scores: dated_neighbour_rows(case, dating, scores.p),
+    unasked=True,
+)

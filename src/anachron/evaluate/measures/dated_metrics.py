@@ -14,18 +14,9 @@ from anachron.core.dates import GRANULARITIES, as_date
 from anachron.core.facts import REPLACEMENT
 from anachron.core.periods import Period
 from anachron.data.updates.case_records import EditCase
-from anachron.evaluate.measures.dated import WAYS
+from anachron.evaluate.measures.dated import WAYS, check_dated, check_dated_neighbours
 from anachron.evaluate.metrics import OF_CLEAN, clean_scores, in_order
-from anachron.evaluate.results import (
-    DATE,
-    KEYS,
-    METHOD,
-    UNEDITED,
-    check_dated,
-    check_dated_neighbours,
-    check_updates,
-    method_label,
-)
+from anachron.evaluate.results import DATE, KEYS, METHOD, UNEDITED, check_updates, method_label
 
 OF_DATES = ("present_updated", "past_kept", "both_right", "kept_given_right")  # shares of dates, or of pairs of dates
 OF_PAST_FACT = ("win_rate", "robustness")

@@ -12,15 +12,33 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from anachron.data.updates.case_records import EditCase, prompt_kind
-from anachron.evaluate.results import KEYS
+from anachron.core.facts import DECISIONS
+from anachron.data.updates.case_records import EditCase, prompt_kind, prompts_of
+from anachron.evaluate.measures.measure import Measure
+from anachron.evaluate.results import (
+    COUNT,
+    KEYS,
+    NUMBER,
+    PAIR,
+    PROMPT,
+    TARGET_KINDS,
+    TEXT,
+    Types,
+    check_owners,
+    read,
+    schema,
+)
 from anachron.io.files import Json
+from anachron.lm.generation import greedy_continuations
+from anachron.lm.model import LanguageModel
 from anachron.text.openings import goes_on
 
 SPARE = 4  # tokens generated beyond the longest name: for an article or a quotation mark in front, the end of a word
 GENERATION_METRICS = (
     "generated_new", "generated_old", "generalization_generated_new", "generalization_generated_old",
 )  # fmt: skip
+# One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
+GENERATIONS: Types = {**PROMPT, "text_before": TEXT, "text_after": TEXT, **PAIR}
 ARTICLES = frozenset({"a", "an", "the"})
 ACCENTS = 200  # combining classes from here on are of accents; below are marks that letters are written with (vowels)
 PARTING = "—―"  # dashes between clauses; the others join words
@@ -122,3 +140,32 @@ def generation_metrics(generations: pl.DataFrame) -> pl.DataFrame:
         for kind, name in kinds.items()
         for which in ("new", "old")
     )
+
+
+def check_generations(generations: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of what models generated, checked in the same way."""
+    table = read(schema("generations", GENERATIONS, ["kind", "prompt_number"], {"kind": TARGET_KINDS}), generations)
+    check_owners("generations", table, updates, ["new_after", "old_after"])
+    return table
+
+
+def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
+    """What the model generates after each prompt of an update: a few tokens more than its longest object has.
+
+    None where the update has no object that could be generated.
+    """
+    names = [name for decision in DECISIONS for name in names_of(case, decision)]
+    if not names:
+        return []
+    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names], lm.style))
+    return greedy_continuations(lm, prompts_of(case), longest + SPARE)
+
+
+MEASURE = Measure(
+    name="generations",
+    entry={"kind": TEXT, "prompt_number": COUNT, "text": TEXT, "new": NUMBER, "old": NUMBER},
+    how=lambda measures: measures.generate or None,
+    writes=lambda case, how: True,
+    written=lambda lm, case, how, rows: generation_rows(case, continuations(lm, case)),
+    optional=True,
+)

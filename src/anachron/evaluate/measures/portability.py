@@ -14,6 +14,7 @@ all of its condition queries right (RippleEdits), which ``known`` says.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -22,13 +23,38 @@ from anachron.analysis.statistics import interval_cells, wilson_mean
 from anachron.core.labels import PLAIN
 from anachron.data.updates.case_records import EditCase, PortabilityQuestion, PortabilityTest
 from anachron.evaluate.measures.generations import letters_of_name
-from anachron.evaluate.results import KEYS, METHOD, UNEDITED
+from anachron.evaluate.measures.measure import Measure, Rows
+from anachron.evaluate.results import (
+    COUNT,
+    FACT,
+    KEYS,
+    METHOD,
+    NUMBER,
+    TEXT,
+    UNEDITED,
+    P,
+    Types,
+    check_owners,
+    read,
+    schema,
+)
 from anachron.io.files import Json
+from anachron.lm.generation import greedy_continuations
+from anachron.lm.model import LanguageModel
 
 OFF = "this kind of run does not ask them"  # lifelong editing
 TOKENS = 30  # generated behind each question, as RippleEdits' code means to
 MEASURES = ("right", "begins", "success", "p")  # of a test
 QUESTION = ("kind", "number", "prompt_number")
+# One row per question of a test that an update brings (`anachron.evaluate.measures.portability`): p of an accepted
+# answer and of the old one, the text generated, whether it is right by its format's rule, whether it begins with an
+# answer (0, 1). needed: any or all of a test's questions. known_before: whether the unedited model has the test's
+# conditions right.
+PORTABILITY: Types = {
+    **FACT, "prompt_number": COUNT, "needed": TEXT, **P,
+    **{f"{value}_{side}": TEXT if value == "text" else NUMBER
+       for value in ("old", "text", "right", "begins") for side in ("before", "after")}, "known_before": NUMBER,
+}  # fmt: skip
 EDITS = ("edit", "edit-wise")  # kinds of tests whether the edit itself has worked
 
 
@@ -167,3 +193,41 @@ def portability_summary(tests: pl.DataFrame) -> pl.DataFrame:
 def _mean(name: str, values: pl.Series) -> dict[str, Any]:
     n, ends = len(values), wilson_mean(values.to_numpy())
     return {name: values.mean() if n else None, **interval_cells(name, ends), f"{name}_n": n}
+
+
+def check_portability(portability: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of questions of tests that updates bring, checked in the same way."""
+    table = read(schema("portability", PORTABILITY, ["kind", "number", "prompt_number"]), portability)
+    check_owners("portability", table, updates, ["after", "right_after"])
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """conditions: whether also what must be known for a test to count, which is asked of the unedited model alone."""
+
+    conditions: bool
+
+
+def _written(lm: LanguageModel, case: EditCase, how: Asking, rows: Rows) -> Rows:
+    if not case.tests:
+        return rows
+    prompts = portability_prompts(case, conditions=how.conditions)
+    return judged(case, rows, dict(zip(prompts, greedy_continuations(lm, prompts, TOKENS), strict=True)))
+
+
+MEASURE = Measure(
+    name="portability",
+    entry={
+        "kind": TEXT, "number": COUNT, "prompt_number": COUNT, "needed": TEXT, "p": NUMBER, "old": NUMBER, "text": TEXT,
+        "right": NUMBER, "begins": NUMBER, "known": NUMBER,
+    },
+    how=lambda measures: Asking(measures.conditions) if measures.portability else None,
+    pairs=lambda case, how: portability_pairs(case),
+    rows=lambda case, how, scores: portability_rows(case, scores.p),
+    writes=lambda case, how: bool(case.tests),
+    written=_written,
+    about=lambda cases, how: {"tests_not_asked": tests_not_asked(cases, asked=how is not None)},
+    finish=lambda table, cases: table.drop("known_after"),  # conditions are asked before alone
+    optional=True,
+)  # fmt: skip

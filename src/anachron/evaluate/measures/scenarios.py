@@ -13,7 +13,21 @@ import polars as pl
 from anachron.core.facts import DECISIONS
 from anachron.core.sameness import name_key
 from anachron.data.updates.case_records import EditCase, numbered_prompts, prompts_of
-from anachron.evaluate.results import KEYS, OTHER
+from anachron.evaluate.measures.measure import Measure
+from anachron.evaluate.results import (
+    COUNT,
+    KEYS,
+    NUMBER,
+    OTHER,
+    PROMPT,
+    TARGET_KINDS,
+    TEXT,
+    P,
+    Types,
+    check_owners,
+    read,
+    schema,
+)
 from anachron.io.files import Json
 
 OF_GROUPS = ("Archive", "AddObject", "AddRelation", "AddEntity")
@@ -22,6 +36,8 @@ SCENARIO_METRICS = (
     "efficacy_change", "generalization_change", "new_win", "static_win", "static_loss", "others_rise",
 )  # fmt: skip
 
+# One row per object and prompt of an update that is no replacement: its p. role: one of `ROLES`.
+OBJECTS: Types = {**PROMPT, "role": TEXT, "object": TEXT, **P}
 
 _MEASURES = ("difference", "success", "change")
 
@@ -137,3 +153,21 @@ def _by_prompt(objects: pl.DataFrame) -> pl.DataFrame:
 
 def _of(score: str, *roles: str) -> pl.Expr:
     return pl.col(score).filter(pl.col("role").is_in(roles))
+
+
+def check_objects(objects: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of objects of updates that are no replacements, checked in the same way against that of updates."""
+    keys = ["kind", "object", "prompt_number", "role"]
+    table = read(schema("objects", OBJECTS, keys, {"kind": TARGET_KINDS}), objects)
+    check_owners("objects", table, updates, ["after"])
+    return table
+
+
+MEASURE = Measure(
+    name="objects",
+    entry={"kind": TEXT, "prompt_number": COUNT, "role": TEXT, "object": TEXT, "p": NUMBER},
+    how=lambda measures: True,
+    pairs=lambda case, how: object_pairs(case),
+    rows=lambda case, how, scores: object_rows(case, scores.p),
+    optional=True,
+)

@@ -12,8 +12,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.evaluate.measures.atoke_metrics import ATOKE_METRICS, SCORES, SUCCESS
 from anachron.evaluate.measures.dated import WAYS
 from anachron.evaluate.measures.dated_metrics import DATED_SHARES
-from anachron.evaluate.measures.portability import portability_summary, portability_tests
-from anachron.evaluate.results import check_portability, check_updates, method_label
+from anachron.evaluate.measures.portability import check_portability, portability_summary, portability_tests
+from anachron.evaluate.results import check_updates, method_label
 from anachron.evaluate.summaries import of_atoke
 from anachron.io.tables import write_table
 from anachron.report.edits.tables import Layout, write_edits

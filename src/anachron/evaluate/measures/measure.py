@@ -1,0 +1,56 @@
+"""A measure of updates: what it asks of a model about an update, what it keeps of the answers, and in which table."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from polars.datatypes import DataType
+
+from anachron.data.updates.case_records import EditCase
+from anachron.io.files import Json
+from anachron.lm.model import LanguageModel
+
+Pair = tuple[str, str]  # a prompt, and an object that may stand behind it
+Rows = list[Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Of the pairs that were asked for: p, the geometric mean of the probabilities of the object's tokens; accuracy,
+    the share of these that are the model's first choice. Both 0 to 1."""
+
+    p: Mapping[Pair, float]
+    accuracy: Mapping[Pair, float]
+
+
+def _none(*_: Any) -> list[Any]:
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """One measure. Its functions get, behind the update, what ``how`` gives.
+
+    name: of its table. entry: the columns that its rows have under one model; the run's table has them before and after
+    the edit (`anachron.evaluate.case_results.tables_of`).
+    how: from `anachron.evaluate.measure.Measures`, how it is to be measured; None where it is not.
+    pairs: what is scored. counted: of which pairs tokens are counted. rows: what is kept of the scores.
+    writes: whether the model writes text for an update. written: the rows with what it wrote, from those before it.
+    about: what the run's record says of the updates; ``how`` is None there where it is not measured.
+    finish: the run's table as it is written, from what was kept, and the updates.
+    optional: a table without rows is not written. unasked: where it is not measured there is none, not an empty one.
+    """
+
+    name: str
+    entry: Mapping[str, DataType]
+    how: Callable[[Any], Any]
+    pairs: Callable[[EditCase, Any], list[Pair]] = _none
+    counted: Callable[[EditCase, Any], list[Pair]] = _none
+    rows: Callable[[EditCase, Any, Scores], Rows] = _none
+    writes: Callable[[EditCase, Any], bool] = lambda case, how: False
+    written: Callable[[LanguageModel, EditCase, Any, Rows], Rows] = lambda lm, case, how, rows: rows
+    about: Callable[[Sequence[EditCase], Any], Json] = lambda cases, how: {}
+    finish: Callable[[pl.DataFrame, Sequence[EditCase]], pl.DataFrame] = lambda table, cases: table
+    optional: bool = False
+    unasked: bool = False
