@@ -17,7 +17,7 @@ from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.plan import plan_edits
-from anachron.evaluate.measure import Measures
+from anachron.evaluate.measure import Measures, ModelWriter
 from anachron.evaluate.measures.audit import (
     AUDIT,
     AUDIT_METRICS,
@@ -254,14 +254,14 @@ def test_a_run_that_is_audited(cases: CaseSet, tmp_path: Path):
     assert table.equals(pl.read_parquet(tmp_path / "run" / "audit.parquet")) and table.height == 4
     for update in cases.cases:
         mine = table.filter(pl.col("case_id") == update.case_id)
-        clean = answers_to(lm, update, audit)
-        assert mine["text_before"].to_list() == [answer.text for answer in clean]
+        clean = answers_to(ModelWriter(lm), update, audit)
+        assert mine["text_before"].to_list() == [text for text, _ in clean]
         edit = make_edit(lm, "FT", requests_of(update, "FT"), planned.settings)
         with edited(lm, edit):
-            after = answers_to(lm, update, audit)
-        assert mine["text_after"].to_list() == [answer.text for answer in after]
-        assert mine["stopped_after"].to_list() == [answer.stopped for answer in after]
-        assert mine["new_after"].to_list() == [says_exactly(answer.text, ["Angela Merkel"]) for answer in after]
+            after = answers_to(ModelWriter(lm), update, audit)
+        assert mine["text_after"].to_list() == [text for text, _ in after]
+        assert mine["stopped_after"].to_list() == [stopped for _, stopped in after]
+        assert mine["new_after"].to_list() == [says_exactly(text, ["Angela Merkel"]) for text, _ in after]
         assert mine["prompt"].to_list() == [update.text, *update.generalization]
         assert mine["old_names"][0].to_list() == ["Jacques Chirac", "Chirac"]
     assert audit_metrics(table).height == 2

@@ -16,7 +16,7 @@ from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.plan import plan_edits
-from anachron.evaluate.measure import Measures
+from anachron.evaluate.measure import Measures, ModelWriter
 from anachron.evaluate.measures.generations import (
     GENERATION_METRICS,
     GENERATIONS,
@@ -236,8 +236,8 @@ def test_texts_are_a_few_tokens_longer_than_the_longest_name(lm: LanguageModel, 
         len(lm.encode([(update.text, name, None)])[0].targets) for name in ("Angela Merkel", "Jacques Chirac", "Chirac")
     )
     prompts = (update.text, *update.generalization)
-    assert continuations(lm, update) == [naive(lm, prompt, longest + SPARE) for prompt in prompts]
-    assert continuations(lm, case(None, None)) == []
+    assert continuations(ModelWriter(lm), update) == [naive(lm, prompt, longest + SPARE) for prompt in prompts]
+    assert continuations(ModelWriter(lm), case(None, None)) == []
 
 
 @pytest.mark.full
@@ -252,9 +252,9 @@ def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_pat
                 (pl.col("method") == one.label) & (pl.col("case_id") == update.case_id)
             )
             edit = make_edit(lm, one.method, requests_of(update, one.method), one.settings, one.resources, one.sites)
-            assert mine["text_before"].to_list() == continuations(lm, update)
+            assert mine["text_before"].to_list() == continuations(ModelWriter(lm), update)
             with edited(lm, edit):
-                assert mine["text_after"].to_list() == continuations(lm, update)
+                assert mine["text_after"].to_list() == continuations(ModelWriter(lm), update)
     written = result.tables["generations"].drop_nulls("text_after")
     generated_of = set(written.select("method", "case_id").iter_rows())
     assert ("ROME", "2") not in generated_of and ("FT", "2") in generated_of  # ROME needs the subject in the prompt

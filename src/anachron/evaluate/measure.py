@@ -1,6 +1,6 @@
 """What is measured of one update: probabilities of objects after prompts, and text that the model generates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from anachron.evaluate.measures.dated import Dating
 from anachron.evaluate.measures.fluency import fluency
 from anachron.evaluate.measures.measure import Measure, Pair, Scores
 from anachron.evaluate.metrics import geometric_mean
-from anachron.lm.generation import greedy_texts
+from anachron.lm.generation import greedy_continuations, greedy_texts, natural_answers
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import Triple, score_texts
 from anachron.lm.scoring import count_argmax
@@ -48,6 +48,26 @@ class Measures:
     def generates_text(self, case: EditCase) -> bool:
         """Whether the model is to generate text, for which an edit must be on."""
         return self.fluency_tokens > 0 or any(one.writes(case, how) for one, how in asked_by(self))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWriter:
+    """A model, as it is now, as measures have it write (`anachron.evaluate.measures.measure.Writer`)."""
+
+    lm: LanguageModel
+
+    def greedy(self, prompts: Sequence[str], tokens: int) -> list[str]:
+        return greedy_continuations(self.lm, prompts, tokens)
+
+    def answers(
+        self, prompts: Sequence[str], most_tokens: int, end: Callable[[str], int | None]
+    ) -> list[tuple[str, bool]]:
+        return [(one.text, one.stopped) for one in natural_answers(self.lm, prompts, most_tokens, end)]
+
+    def longest(self, prompt: str, names: Sequence[str]) -> int:
+        return max(
+            len(text.targets) for text in self.lm.encode([(prompt, name, None) for name in names], self.lm.style)
+        )
 
 
 def asked_by(measures: Measures) -> list[tuple[Measure, Any]]:
@@ -160,7 +180,8 @@ def _scored(case: EditCase, measures: Measures, scores: Scores, seconds: float |
 
 def _with_texts(lm: LanguageModel, case: EditCase, measures: Measures, result: CaseResult) -> CaseResult:
     """With what the model, as it is now, generates after the prompts, where that is asked for."""
-    rows = {one.name: one.written(lm, case, how, result.rows[one.name]) for one, how in asked_by(measures)}
+    writer = ModelWriter(lm)
+    rows = {one.name: one.written(writer, case, how, result.rows[one.name]) for one, how in asked_by(measures)}
     result = replace(result, rows=rows)
     if measures.fluency_tokens and case.generalization:
         texts = greedy_texts(lm, case.generalization, measures.fluency_tokens)

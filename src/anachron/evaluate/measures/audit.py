@@ -15,7 +15,7 @@ import polars as pl
 from anachron.core.errors import ConfigError
 from anachron.data.updates.case_records import EditCase, numbered_prompts, prompts_of
 from anachron.evaluate.measures.generations import ARTICLES, names_of, plain_words
-from anachron.evaluate.measures.measure import Measure, Rows
+from anachron.evaluate.measures.measure import Measure, Rows, Writer
 from anachron.evaluate.results import (
     COUNT,
     KEYS,
@@ -30,8 +30,6 @@ from anachron.evaluate.results import (
     schema,
 )
 from anachron.io.files import Json
-from anachron.lm.generation import WrittenAnswer, natural_answers
-from anachron.lm.model import LanguageModel
 
 ANSWERS = ("answer_new", "answer_old", "answer_neither", "answer_unstopped")
 AUDIT_METRICS = (*ANSWERS, *(f"generalization_{name}" for name in ANSWERS))
@@ -131,16 +129,16 @@ def check_audit(audit: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     return table
 
 
-def answers_to(lm: LanguageModel, case: EditCase, audit: AnswerAudit) -> list[WrittenAnswer]:
+def answers_to(writer: Writer, case: EditCase, audit: AnswerAudit) -> list[tuple[str, bool]]:
     """What the model answers each prompt of an update; nothing where the update names no object."""
     names = [*names_of(case, "new"), *names_of(case, "obsolete")]
     if not names:
         return []
-    return natural_answers(lm, prompts_of(case), audit.most_tokens, partial(sentence_end, names=names))
+    return writer.answers(prompts_of(case), audit.most_tokens, partial(sentence_end, names=names))
 
 
-def _written(lm: LanguageModel, case: EditCase, audit: AnswerAudit, rows: Rows) -> Rows:
-    return audit_rows(case, [(answer.text, answer.stopped) for answer in answers_to(lm, case, audit)])
+def _written(writer: Writer, case: EditCase, audit: AnswerAudit, rows: Rows) -> Rows:
+    return audit_rows(case, answers_to(writer, case, audit))
 
 
 MEASURE = Measure(

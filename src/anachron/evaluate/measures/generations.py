@@ -14,7 +14,7 @@ import polars as pl
 
 from anachron.core.facts import DECISIONS
 from anachron.data.updates.case_records import EditCase, prompt_kind, prompts_of
-from anachron.evaluate.measures.measure import Measure
+from anachron.evaluate.measures.measure import Measure, Writer
 from anachron.evaluate.results import (
     COUNT,
     KEYS,
@@ -29,8 +29,6 @@ from anachron.evaluate.results import (
     schema,
 )
 from anachron.io.files import Json
-from anachron.lm.generation import greedy_continuations
-from anachron.lm.model import LanguageModel
 from anachron.text.openings import goes_on
 
 SPARE = 4  # tokens generated beyond the longest name: for an article or a quotation mark in front, the end of a word
@@ -149,16 +147,13 @@ def check_generations(generations: pl.DataFrame, updates: pl.DataFrame) -> pl.Da
     return table
 
 
-def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
+def continuations(writer: Writer, case: EditCase) -> list[str]:
     """What the model generates after each prompt of an update: a few tokens more than its longest object has.
 
     None where the update has no object that could be generated.
     """
     names = [name for decision in DECISIONS for name in names_of(case, decision)]
-    if not names:
-        return []
-    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names], lm.style))
-    return greedy_continuations(lm, prompts_of(case), longest + SPARE)
+    return writer.greedy(prompts_of(case), writer.longest(case.text, names) + SPARE) if names else []
 
 
 MEASURE = Measure(
@@ -166,6 +161,6 @@ MEASURE = Measure(
     entry={"kind": TEXT, "prompt_number": COUNT, "text": TEXT, "new": NUMBER, "old": NUMBER},
     how=lambda measures: measures.generate or None,
     writes=lambda case, how: True,
-    written=lambda lm, case, how, rows: generation_rows(case, continuations(lm, case)),
+    written=lambda writer, case, how, rows: generation_rows(case, continuations(writer, case)),
     optional=True,
 )

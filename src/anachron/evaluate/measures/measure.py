@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 from polars.datatypes import DataType
 
 from anachron.data.updates.case_records import EditCase
 from anachron.io.files import Json
-from anachron.lm.model import LanguageModel
 
 Pair = tuple[str, str]  # a prompt, and an object that may stand behind it
 Rows = list[Json]
@@ -22,6 +21,22 @@ class Scores:
 
     p: Mapping[Pair, float]
     accuracy: Mapping[Pair, float]
+
+
+class Writer(Protocol):
+    """A model that writes (`anachron.evaluate.measure.ModelWriter`). Measures know it by this alone, as metrics of a
+    finished run need no model."""
+
+    def greedy(self, prompts: Sequence[str], tokens: int) -> list[str]:
+        """The likeliest text of so many tokens behind each prompt."""
+
+    def answers(
+        self, prompts: Sequence[str], most_tokens: int, end: Callable[[str], int | None]
+    ) -> list[tuple[str, bool]]:
+        """What the model answers each prompt until it stops, and whether it did. end: where a text may be cut."""
+
+    def longest(self, prompt: str, names: Sequence[str]) -> int:
+        """Tokens of the longest name behind a prompt."""
 
 
 def _none(*_: Any) -> list[Any]:
@@ -49,7 +64,7 @@ class Measure:
     counted: Callable[[EditCase, Any], list[Pair]] = _none
     rows: Callable[[EditCase, Any, Scores], Rows] = _none
     writes: Callable[[EditCase, Any], bool] = lambda case, how: False
-    written: Callable[[LanguageModel, EditCase, Any, Rows], Rows] = lambda lm, case, how, rows: rows
+    written: Callable[[Writer, EditCase, Any, Rows], Rows] = lambda writer, case, how, rows: rows
     about: Callable[[Sequence[EditCase], Any], Json] = lambda cases, how: {}
     finish: Callable[[pl.DataFrame, Sequence[EditCase]], pl.DataFrame] = lambda table, cases: table
     optional: bool = False

@@ -23,7 +23,7 @@ from anachron.analysis.statistics import interval_cells, wilson_mean
 from anachron.core.labels import PLAIN
 from anachron.data.updates.case_records import EditCase, PortabilityQuestion, PortabilityTest
 from anachron.evaluate.measures.generations import letters_of_name
-from anachron.evaluate.measures.measure import Measure, Rows
+from anachron.evaluate.measures.measure import Measure, Rows, Writer
 from anachron.evaluate.results import (
     COUNT,
     FACT,
@@ -39,8 +39,6 @@ from anachron.evaluate.results import (
     schema,
 )
 from anachron.io.files import Json
-from anachron.lm.generation import greedy_continuations
-from anachron.lm.model import LanguageModel
 
 OFF = "this kind of run does not ask them"  # lifelong editing
 TOKENS = 30  # generated behind each question, as RippleEdits' code means to
@@ -209,11 +207,11 @@ class Asking:
     conditions: bool
 
 
-def _written(lm: LanguageModel, case: EditCase, how: Asking, rows: Rows) -> Rows:
+def _written(writer: Writer, case: EditCase, how: Asking, rows: Rows) -> Rows:
     if not case.tests:
         return rows
     prompts = portability_prompts(case, conditions=how.conditions)
-    return judged(case, rows, dict(zip(prompts, greedy_continuations(lm, prompts, TOKENS), strict=True)))
+    return judged(case, rows, dict(zip(prompts, writer.greedy(prompts, TOKENS), strict=True)))
 
 
 MEASURE = Measure(
