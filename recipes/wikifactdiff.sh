@@ -14,7 +14,7 @@
 #
 # Run it again to go on after an interruption. Settings, from the environment:
 #     OUT=runs/wikifactdiff      where MEND's network, the run, its tables and the figure go
-#     MODEL=EleutherAI/gpt-j-6b  hub name or folder; settings of other models are scaled, see docs/edits.md
+#     MODEL=EleutherAI/gpt-j-6b  hub name or folder; settings of other models are scaled, see docs/edit-methods.md
 #     UPDATES=Orange/WikiFactDiff  what is judged: a file or a hub name
 #     TRAIN_UPDATES=$UPDATES     what MEND learns from: a file or a hub name. Of these the updates of TRAIN_SCENARIO, and
 #     TRAIN_SCENARIO=AddRelation none about a subject that is judged. (The published network learned from texts that the
