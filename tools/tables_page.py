@@ -1,5 +1,8 @@
 """The page ``docs/tables.md``: every table of the catalogue with its title, source, needs and columns."""
 
+from collections import Counter
+from collections.abc import Collection, Iterable
+
 from anachron.analysis import catalogue
 from anachron.analysis.analyses.analysis import Analysis
 
@@ -22,15 +25,34 @@ the first version of the TimeStress paper; see [definitions](definitions.md).
 """
 
 
+SHARED = 3  # tables from which on a column of the same name and content is described once for all of them
+
+
 def tables_page() -> str:
     """The page as Markdown."""
-    contents = [f"| [`{a.name}`](#{a.name}) | {a.title} | {a.source} |" for a in catalogue.every_analysis()]
-    parts = [HEAD, "\n".join(["| table | shows | source |", "| --- | --- | --- |", *contents]) + "\n"]
-    return "\n".join([*parts, *map(_section, catalogue.every_analysis())])
+    every = catalogue.every_analysis()
+    counts = Counter(column for analysis in every for column in analysis.columns.items())
+    common: dict[str, tuple[str, str]] = {}  # of each name the content that most tables have
+    for column, count in counts.most_common():
+        if count >= SHARED:
+            common.setdefault(column[0], column)
+    ends = {name for name in common if name.endswith(("_low", "_high")) and name.rpartition("_")[0] not in common}
+    shared = [column for column in counts if column in common.values() and column[0] not in ends]
+    contents = [f"| [`{a.name}`](#{a.name}) | {a.title} |" for a in every]
+    parts = [HEAD, "\n".join(["| table | shows |", "| --- | --- |", *contents]) + "\n"]
+    parts += [_section(analysis, set(shared)) for analysis in every]
+    return "\n".join([*parts, "## Columns of several tables\n", *_columns(shared)])
 
 
-def _section(analysis: Analysis) -> str:
+def _section(analysis: Analysis, shared: Collection[tuple[str, str]]) -> str:
     needs = "; ".join(need.words for need in analysis.needs) or "only scores"
-    columns = [f"| `{name}` | {meaning} |" for name, meaning in analysis.columns.items()]
+    own = [column for column in analysis.columns.items() if column not in shared]
+    others = [f"`{name}`" for name, meaning in analysis.columns.items() if (name, meaning) in shared]
+    also = [f"[As in other tables](#columns-of-several-tables): {', '.join(others)}.", ""] if others else []
     head = f"## {analysis.name}\n\n{analysis.title}. Source: {analysis.source}. Needs: {needs}.\n"
-    return "\n".join([head, "| column | content |", "| --- | --- |", *columns, ""])
+    return "\n".join([head, *(_columns(own) if own else []), *also])
+
+
+def _columns(columns: Iterable[tuple[str, str]]) -> list[str]:
+    rows = [f"| `{name}` | {meaning} |" for name, meaning in columns]
+    return ["| column | content |", "| --- | --- |", *rows, ""]
