@@ -96,7 +96,7 @@ def folder_of(path: Path, later: dict[str, bool]) -> Path:
     ]  # fmt: skip
     for row in rows:
         row["month"] = 12 * int(row["date"][:4]) + int(row["date"][5:]) - 1
-    with open_run(path / ASKED, {"label": "somebody"}) as run:
+    with open_run(path / ASKED, {"label": "somebody"}, "changes") as run:
         run.write_table(f"../{CHANGES_FILE}", pl.DataFrame(rows, schema=PREFERENCE_SCHEMA))
         run.write_json(f"../{SUMMARY_FILE}", {"model": "somebody"})
         run.finish()

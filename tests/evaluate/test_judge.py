@@ -14,7 +14,7 @@ from anachron.evaluate.judge import INSTRUCTIONS, agreement, answers_to_judge, j
 from anachron.evaluate.measures.audit import AUDIT
 from anachron.io.answers import Answer
 from anachron.io.llm_settings import NoAnswer
-from anachron.io.run_folder import open_run
+from anachron.io.run_folder import EDITS, open_run
 from llm_server import Reply, chat, error, prompt_of, serving
 
 needs_openai = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
@@ -45,7 +45,7 @@ ROWS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with open_run(tmp_path / "run", {}) as run:
+    with open_run(tmp_path / "run", {}, EDITS) as run:
         run.record["methods"] = {
             "FT": {"identity": {"method": "FT", "settings": {}}},
             "ROME": {"identity": {"method": "ROME", "settings": {"averaged_key": True}}},
@@ -152,14 +152,14 @@ def test_a_judge_that_is_interrupted_goes_on_and_one_that_says_nothing_fails(
 
 
 def test_runs_that_cannot_be_judged(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    with open_run(tmp_path / "bare", {}) as bare:
+    with open_run(tmp_path / "bare", {}, EDITS) as bare:
         bare.finish()
     assert run(tmp_path / "bare", "http://127.0.0.1:1/v1") == 2
     assert "make the run with evaluate --audit" in capsys.readouterr().err
     (folder / "audit.parquet").write_bytes(b"other")
     assert run(folder, "http://127.0.0.1:1/v1") == 2
     assert "audit.parquet is damaged" in capsys.readouterr().err
-    with open_run(tmp_path / "archived", {}) as archived:
+    with open_run(tmp_path / "archived", {}, EDITS) as archived:
         archived.record["methods"] = {}
         rows = pl.DataFrame(ROWS[:1], AUDIT).with_columns(new_names=pl.lit([], pl.List(pl.String)))
         archived.write_table("audit.parquet", rows)

@@ -10,7 +10,17 @@ import pytest
 from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.io.files import read_json, write_json
 from anachron.io.jobs import differences, locked
-from anachron.io.run_folder import FORMAT, RunFolder
+from anachron.io.run_folder import (
+    ANSWERS,
+    CHANGES,
+    EDITS,
+    FORMAT,
+    KINDS,
+    SCORES,
+    RunFolder,
+    kind_of,
+    open_run,
+)
 
 SETTINGS = {"label": "gpt2", "format": "raw", "prefix": "none", "dtype": "float32", "revision": None, "seed": 0}
 TABLE = pl.DataFrame({"name": ["a", "b", "c"], "logp": [-1.0, -2.5, -0.25]})
@@ -225,3 +235,25 @@ def test_leftovers_of_killed_writers_are_removed_where_the_run_writes(tmp_path):
     run.remove_leftovers("scores", "FT", "missing")
     left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob(".*.tmp"))
     assert left == [f"metrics/{name}", "scores/.mine.tmp"]
+
+
+def test_a_run_says_its_kind_and_older_records_are_told_by_their_settings(tmp_path: Path) -> None:
+    for kind in KINDS:
+        with open_run(tmp_path / kind, {"label": "m"}, kind) as run:
+            run.finish()
+        assert kind_of(tmp_path / kind) == kind == RunFolder.read(tmp_path / kind).record["kind"]
+    older = {
+        SCORES: {"label": "m"}, ANSWERS: {"what": "asked"}, CHANGES: {"what": "horizon"},
+        EDITS: {"mode": "batch", "number_of_updates": 3},
+    }  # fmt: skip
+    for kind, settings in older.items():
+        folder = tmp_path / f"older {kind}"
+        with open_run(folder, settings, kind) as run:
+            del run.record["kind"]
+            run.finish()
+        assert kind_of(folder) == kind
+        with open_run(folder, settings, kind) as run:
+            assert run.record["kind"] == kind
+    assert kind_of(tmp_path) is None and kind_of(tmp_path / "nothing") is None
+    (tmp_path / "run.json").write_text("[]")
+    assert kind_of(tmp_path) is None

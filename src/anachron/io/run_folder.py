@@ -32,6 +32,8 @@ from anachron.io.tables import parse_table, table_bytes
 
 RUN_FILE = "run.json"
 FORMAT = 2
+# What was done: statements scored, questions about facts or about changes answered, updates made and judged.
+KINDS = SCORES, ANSWERS, CHANGES, EDITS = "scores", "answers", "changes", "edits"
 # What a thing is called, not what it is: a model's label; where data was read from (its fingerprint says what it is).
 NAMES = frozenset({"dataset", "updates", "label"})
 # Where a server's address stands, and the other addresses that are said to have served the same model.
@@ -42,10 +44,33 @@ REPAIR = "repeat the command that made the folder: damaged files are then made a
 
 
 @contextmanager
-def open_run(path: Path, settings: Json) -> Iterator["RunFolder"]:
-    """A run folder to go on in, which is locked meanwhile. Raises as `locked` and `RunFolder.open`."""
+def open_run(path: Path, settings: Json, kind: str, *folders: str) -> Iterator["RunFolder"]:
+    """A run folder to go on in, which is locked meanwhile, without what killed writers left in it and in its folders.
+
+    kind: of the run, one of `KINDS`, as its record says it. Raises as `locked` and `RunFolder.open`.
+    """
     with locked(path / ".lock", path):
-        yield RunFolder.open(path, settings)
+        run = RunFolder.open(path, settings)
+        run.record.setdefault("kind", kind)
+        run.remove_leftovers(*folders)
+        yield run
+
+
+def kind_of(path: Path | str) -> str | None:
+    """What kind of run a folder holds, finished or not, by its record; None where it holds none.
+
+    Records that were written before they said it are told by their settings.
+    """
+    file = Path(path) / RUN_FILE
+    record = read_json(file) if file.is_file() else None
+    settings = record.get("settings") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(settings, dict):
+        return None
+    if record.get("kind") in KINDS:
+        return str(record["kind"])
+    if "what" in settings:
+        return {"asked": ANSWERS, "horizon": CHANGES}.get(settings["what"])
+    return EDITS if {"number_of_updates", "mode"} <= settings.keys() else SCORES
 
 
 @contextmanager

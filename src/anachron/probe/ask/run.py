@@ -15,9 +15,10 @@ import polars as pl
 from anachron.analysis.answers import Answers, answers_of
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
-from anachron.io.files import Json, file_fingerprint, parse_json, read_json
+from anachron.io import run_folder
+from anachron.io.files import Json, file_fingerprint, parse_json
 from anachron.io.jobs import Callbacks
-from anachron.io.run_folder import RUN_FILE, RunFolder, open_run
+from anachron.io.run_folder import RunFolder, open_run
 from anachron.probe.ask.asking import Answerer, Asking, AskSettings, ask_all_questions
 from anachron.probe.ask.purse import kept_purse
 from anachron.probe.ask.questions import Questions
@@ -34,7 +35,6 @@ from anachron.probe.runs import find_runs
 
 ANSWERS = "answers"  # folder of kept answers in that of the run
 ANSWERS_FILE, FACTS_FILE, SUMMARY_FILE = "answers.jsonl", "facts.csv", "ask.json"
-KIND = "asked"  # what ``run.json`` says of such a run
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,10 @@ def run_asking(
     """
     settings, folder = settings or AskSettings(), Path(out)
     identity: Json = {
-        "what": KIND, "label": answerer.name, **answerer.identity(), **data, "as_of": str(as_of),
+        "what": "asked", "label": answerer.name, **answerer.identity(), **data, "as_of": str(as_of),
         "ways": list(settings.ways), "wordings": questions.wordings.choice,
     }  # fmt: skip
-    with open_run(folder, identity) as run:
-        run.remove_leftovers(ANSWERS)
+    with open_run(folder, identity, run_folder.ANSWERS, ANSWERS) as run:
         run.record["status"] = "running"
         run.save()
         with kept_purse(folder, settings.budget, settings.prices) as purse:
@@ -88,10 +87,7 @@ def _found(
 
 def is_answer_run(folder: Path | str) -> bool:
     """Whether a folder is that of a run that asks."""
-    file = Path(folder) / RUN_FILE
-    record = read_json(file) if file.is_file() else None
-    settings = record.get("settings") if isinstance(record, dict) else None
-    return isinstance(settings, dict) and settings.get("what") == KIND
+    return run_folder.kind_of(folder) == run_folder.ANSWERS
 
 
 def read_answer_run(folder: Path | str) -> tuple[Json, pl.DataFrame]:

@@ -6,8 +6,8 @@ import polars as pl
 
 from anachron.core.errors import DataError
 from anachron.data.updates.cases import MINI_UPDATES, CaseSet, load_cases
-from anachron.io.files import Json, file_fingerprint, read_json, write_bytes, write_manifest
-from anachron.io.run_folder import RUN_FILE, RunFolder
+from anachron.io.files import Json, file_fingerprint, write_bytes, write_manifest
+from anachron.io.run_folder import EDITS, RunFolder, kind_of
 from anachron.report.edits.evaluated import EvaluatedUpdates, report_evaluation, with_printed_names
 from anachron.report.page.edits import edits_data, moves, render_edits
 
@@ -16,10 +16,7 @@ PAST = "past_scores.parquet"
 
 def is_evaluation(path: Path) -> bool:
     """Whether a path is the folder of a run of ``evaluate``, finished or not."""
-    file = path / RUN_FILE
-    record = read_json(file) if file.is_file() else None
-    settings = record.get("settings") if isinstance(record, dict) else None
-    return isinstance(settings, dict) and "number_of_updates" in settings and "mode" in settings
+    return kind_of(path) == EDITS
 
 
 def read_evaluation(folder: Path) -> tuple[Json, dict[str, pl.DataFrame]]:
