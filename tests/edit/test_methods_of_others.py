@@ -1,4 +1,4 @@
-"""A method of another package: a module and an entry point, as pip leaves them."""
+"""A method of another package, the one of ``docs/add-a-method.md``: a module and an entry point, as pip leaves them."""
 
 import json
 import sys
@@ -12,29 +12,8 @@ from anachron.core.errors import ConfigError
 from anachron.edit.methods import METHODS, method_named, method_names, methods
 from anachron.edit.storage import load_edit
 
-MODULE = '''
-"""Makes an MLP projection a little larger, whatever is asked for."""
-
-from dataclasses import dataclass
-
-from anachron import Dense, Edit, Method, Preset, model_fingerprint, weight_of
-
-
-@dataclass(frozen=True)
-class Settings:
-    layer: int = 1
-    share: float = 0.25
-
-
-def scale(lm, requests, settings, sites, resources, *, apart):
-    module = sites.mlp_out(settings.layer)
-    change = Dense(weight_of(lm.model, module).detach() * settings.share)
-    return [Edit({module: change}, model=model_fingerprint(lm)) for _ in (requests if apart else [None])]
-
-
-SCALE = Method("Scale", Settings, scale, presets={"demo": Preset({"layer": 2})})
-ROME = Method("rome", Settings, scale)
-'''
+PAGE = (Path(__file__).parents[2] / "docs" / "add-a-method.md").read_text("utf-8")
+MODULE = PAGE.split("```python\n")[1].split("```")[0] + 'ROME = Method("rome", Settings, scale)\n'
 Install = Callable[..., None]
 
 

@@ -1,15 +1,14 @@
-"""An analysis that the library does not know: one object is enough for tables, figure, page and documentation."""
+"""The analysis of ``docs/add-an-analysis.md``: one object is enough for tables, figure, page and documentation."""
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from anachron.analysis import catalogue
-from anachron.analysis.analyses.analysis import Analysis, Chart, Need
+from anachron.analysis.analyses.analysis import Analysis
 from anachron.analysis.metrics import RUN_KEYS
-from anachron.analysis.plots import marks, style
-from anachron.analysis.plots.charts import by_run, numbers, view
 from anachron.report.figures import write_figures
 from anachron.report.outputs import write_tables
 from anachron.report.page.data import page_data
@@ -18,34 +17,14 @@ from studies import RUNS, synthetic_study
 TOOLS = Path(__file__).parents[2] / "tools"
 
 
+PAGE = (Path(__file__).parents[2] / "docs" / "add-an-analysis.md").read_text("utf-8")
+OF_PAGE: dict[str, Any] = {}
+exec(compile(PAGE.split("```python\n")[1].split("```")[0], "add-an-analysis.md", "exec"), OF_PAGE)
+TIE_COUNTS: Analysis = OF_PAGE["TIE_COUNTS"]
+
+
 def ties(study):
     return study.facts.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("ties").sum())
-
-
-def draw(table):
-    rows = style.check("tie_counts", table, "ties")
-    with style.sheet(style.COLUMN, 2.0) as (figure, axes):
-        marks.name_rows(axes[0, 0], style.run_labels(rows, "format", "prefix"))
-        marks.dots(axes[0, 0], range(rows.height), rows["ties"], style.look(0))
-    return figure
-
-
-def views(table, looks):
-    traces = [looks.trace(key, x=["ties"], y=numbers(group["ties"])) for key, group in by_run(table)]
-    return [view("all", traces)]
-
-
-TWO_RUNS = Need("two runs", lambda study: None if len(study.runs) > 1 else "there is one run only")
-TIE_COUNTS = Analysis(
-    name="tie_counts",
-    title="Matches of equal scores",
-    source="beyond the papers",
-    compute=ties,
-    columns={"model": "its name", "format": "its format", "prefix": "its prefix", "ties": "matches of equal scores"},
-    needs=(TWO_RUNS,),
-    figure=draw,
-    chart=Chart(views, "Fewer is better."),
-)
 
 
 @pytest.fixture(autouse=True)
