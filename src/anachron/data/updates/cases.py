@@ -58,7 +58,7 @@ class CaseSet:
 
 
 @dataclass(frozen=True, slots=True)
-class _Format:
+class UpdateFormat:
     """A shape of records: the field that none of the others has, and all that every record must have.
 
     start: reads the date of change of a record, where it says one.
@@ -72,19 +72,21 @@ class _Format:
     start: Callable[[Part], str | None] = lambda record: None
 
 
-_WIKIFACTDIFF = _Format("wikifactdiff", "WikiFactDiff", "update_prompt", REQUIRED, update_case, update_start)
-_COUNTERFACT = _Format(
+_WIKIFACTDIFF = UpdateFormat("wikifactdiff", "WikiFactDiff", "update_prompt", REQUIRED, update_case, update_start)
+_COUNTERFACT = UpdateFormat(
     "counterfact", "CounterFact", "requested_rewrite",
     ("requested_rewrite", "paraphrase_prompts", "neighborhood_prompts"), counterfact_case,
     counterfact_start,
 )  # fmt: skip
-_ZSRE = _Format("zsre", "zsRE", "src", ("subject", "src", "rephrase", "alt", "answers", "loc", "loc_ans"), zsre_case)
-_FLAT = _Format("flat", "EasyEdit's flat format", "prompt", ("subject", "prompt", "target_new"), flat_case)
-_RIPPLE = _Format("rippleedits", "RippleEdits", "edit", RIPPLE_REQUIRED, ripple_case)
-_MQUAKE = _Format("mquake", "MQuAKE", "new_answer", MQUAKE_REQUIRED, mquake_case)
-_ATOKE = _Format("atoke", "AToKe", "requested_rewrite", ATOKE_REQUIRED, atoke_case, atoke_start)
+_ZSRE = UpdateFormat(
+    "zsre", "zsRE", "src", ("subject", "src", "rephrase", "alt", "answers", "loc", "loc_ans"), zsre_case
+)
+_FLAT = UpdateFormat("flat", "EasyEdit's flat format", "prompt", ("subject", "prompt", "target_new"), flat_case)
+_RIPPLE = UpdateFormat("rippleedits", "RippleEdits", "edit", RIPPLE_REQUIRED, ripple_case)
+_MQUAKE = UpdateFormat("mquake", "MQuAKE", "new_answer", MQUAKE_REQUIRED, mquake_case)
+_ATOKE = UpdateFormat("atoke", "AToKe", "requested_rewrite", ATOKE_REQUIRED, atoke_case, atoke_start)
 _LATER = ("aliases", "tests", "rewrites", "timed_prompts", "past_generalization")  # fields that came after fingerprints
-_FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT, _RIPPLE, _MQUAKE)
+FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT, _RIPPLE, _MQUAKE)
 
 
 def load_cases(
@@ -175,7 +177,7 @@ class _Reading:
 
     def __init__(self, name: str, scenarios: Sequence[str]) -> None:
         self.name, self.scenarios = name, scenarios
-        self.form: _Format | None = None
+        self.form: UpdateFormat | None = None
         self.drawn: bool | None = None  # whether the file brings random facts
         self.nq: bool | None = None
         self.cases: list[EditCase] = []
@@ -259,12 +261,12 @@ class _Reading:
         return self.cases
 
 
-def _recognised(record: Part) -> _Format:
+def _recognised(record: Part) -> UpdateFormat:
     """The one format that a record has the mark of and all fields of."""
     row = record.record()
     if is_atoke(row):  # it shares the mark of CounterFact
         return _ATOKE
-    forms = [form for form in _FORMATS if row.get(form.mark) is not None]
+    forms = [form for form in FORMATS if row.get(form.mark) is not None]
     if _MQUAKE in forms:  # which has CounterFact's mark besides its own
         forms = [form for form in forms if form is not _COUNTERFACT]
     if len(forms) > 1:
@@ -272,7 +274,7 @@ def _recognised(record: Part) -> _Format:
             f"{record.where} has fields of {' and of '.join(f'{form.about} ({form.mark})' for form in forms)}; keep one"
         )
     if not forms:
-        known = "; ".join(f"{form.about}: {', '.join(form.required)}" for form in _FORMATS)
+        known = "; ".join(f"{form.about}: {', '.join(form.required)}" for form in FORMATS)
         raise DataError(
             f"{record.where} has the fields {', '.join(map(str, row)) or 'of no format'}, which is not a known "
             f"kind of update; give those of one of {known}"
