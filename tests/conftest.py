@@ -27,7 +27,7 @@ from hypothesis import settings
 from anachron.data import loaders
 from anachron.data.dataset import Dataset
 from anachron.data.loaders import load_dataset
-from pieces import parsed, piece
+from support.slow_parts import parsed, piece
 
 settings.register_profile("quick", max_examples=15, derandomize=True, deadline=None, database=None)
 settings.register_profile("full", max_examples=200, deadline=None, database=None, print_blob=True)

@@ -12,8 +12,8 @@ import pytest
 import anachron
 from anachron.analysis.catalogue import ANALYSES, make_tables
 from anachron.cli.main import command_tree
-from staging import check_options
-from studies import synthetic_study
+from support.doc_stage import check_options
+from support.synthetic_studies import synthetic_study
 
 ROOT = Path(__file__).parent.parent
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gguf_models import make_gguf_lm, write_gguf
-from staging import ROOT, Stage
+from support.doc_stage import ROOT, Stage
+from support.gguf_models import make_gguf_lm, write_gguf
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pieces import SECONDS, parsed, piece
+from support.slow_parts import SECONDS, parsed, piece
 
 ROOT = Path(__file__).parent.parent
 FILES = st.lists(st.sampled_from([*SECONDS, *(f"core/test_{n}.py" for n in range(20))]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from staging import check_options
+from support.doc_stage import check_options
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from anachron.lm.loading import load_model
-from gguf_models import make_gguf_lm, write_gguf
+from support.gguf_models import make_gguf_lm, write_gguf
 
 TOOL = Path(__file__).parents[1] / "tools" / "real_models.py"
 

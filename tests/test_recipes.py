@@ -13,7 +13,7 @@ import pytest
 from anachron.data.bundled.mini_updates import mini_updates
 from anachron.lm.formats import ChatTemplate
 from anachron.lm.tokenizers import load_tokenizer
-from staging import Stage, parse
+from support.doc_stage import Stage, parse
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SCRIPTS = sorted(RECIPES.glob("*.sh"))

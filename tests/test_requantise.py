@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType, GGUFReader
 
-from gguf_models import make_gguf_lm, write_gguf
+from support.gguf_models import make_gguf_lm, write_gguf
 
 TOOL = Path(__file__).parents[1] / "tools" / "requantise.py"
 STEP = {"F32": 0.0, "F16": 2.0**-11, "BF16": 2.0**-8, "Q8_0": 1 / 127, "Q4_0": 1 / 8, "Q4_1": 1 / 15}  # of the largest

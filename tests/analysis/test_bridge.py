@@ -16,7 +16,7 @@ from anachron.analysis.statistics import bootstrap_pearson
 from anachron.analysis.study import Study, make_study
 from anachron.core.errors import ConfigError
 from anachron.probe.ask.tables import FACT_SCHEMA
-from studies import RUNS, synthetic_scores
+from support.synthetic_studies import RUNS, synthetic_scores
 
 SHARES = [0.0, 0.25, 0.5, 0.75, 1.0]
 OUTCOMES = ("right", "other period", "somebody else")

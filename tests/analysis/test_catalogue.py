@@ -15,7 +15,7 @@ from anachron.analysis.analyses.comparison import compare, paired
 from anachron.analysis.catalogue import ANALYSES, make_tables
 from anachron.analysis.metrics import fact_metrics
 from anachron.analysis.study import make_study
-from studies import RUNS, about_facts, synthetic_models, synthetic_scores, synthetic_study
+from support.synthetic_studies import RUNS, about_facts, synthetic_models, synthetic_scores, synthetic_study
 
 GRANULARITIES = ("year", "month", "day")
 NO_CHAT = tuple(run for run in RUNS if run[1] == "raw")

@@ -7,7 +7,7 @@ from anachron.analysis.metrics import fact_metrics
 from anachron.analysis.models import MODEL_SCHEMA, describe_models, merge_models, read_models, recorded_models
 from anachron.analysis.study import make_study
 from anachron.core.errors import ConfigError, DataError
-from studies import RUNS, about_facts, synthetic_models, synthetic_scores, synthetic_study
+from support.synthetic_studies import RUNS, about_facts, synthetic_models, synthetic_scores, synthetic_study
 
 TWO = (("a", "raw", "none", 1.0), ("b", "raw", "none", 0.5))
 

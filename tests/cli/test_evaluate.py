@@ -27,7 +27,7 @@ from anachron.evaluate.old_and_new import PREFERENCES
 from anachron.io.run_folder import RUN_FILE, RunFolder
 from anachron.lm.loading import load_model
 from anachron.report.terminal.old_and_new import preferred, preferred_lines
-from portability_rows import ripple
+from support.portability_rows import ripple
 
 ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]
 FT = ["--set", "FT.steps=2"]

@@ -14,7 +14,7 @@ from anachron.io.run_folder import RunFolder, open_run
 from anachron.probe.horizon.find import ASKED, CHANGES_FILE, SUMMARY_FILE
 from anachron.probe.horizon.measure import PREFERENCE_SCHEMA
 from anachron.probe.horizon.read import read_changes
-from llm_server import Reply, Server, chat, error, prompt_of, serving
+from support.llm_server import Reply, Server, chat, error, prompt_of, serving
 
 CHANGES = 24
 

@@ -11,7 +11,7 @@ from anachron.analysis.catalogue import ANALYSES
 from anachron.analysis.study import make_study
 from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError
-from studies import synthetic_scores
+from support.synthetic_studies import synthetic_scores
 
 
 @pytest.fixture(scope="module")

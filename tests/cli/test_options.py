@@ -17,7 +17,7 @@ from anachron.cli.groups import grouped
 from anachron.edit.corpus import open_corpus
 from anachron.probe.check.check import read_facts
 from anachron.wikidata.fetching.web import FetchSettings
-from staging import command_of
+from support.doc_stage import command_of
 
 COMMANDS = Path(anachron.__file__).parent / "cli"
 FOR = {  # what a command calls: the defaults of its options are those of these

@@ -10,7 +10,7 @@ import pytest
 
 from anachron.cli.main import run_command
 from anachron.io.files import file_fingerprint
-from studies import RUNS, synthetic_scores
+from support.synthetic_studies import RUNS, synthetic_scores
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import run_command
-from llm_server import good_answer, serving
+from support.llm_server import good_answer, serving
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
 HELD = {

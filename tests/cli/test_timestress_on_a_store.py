@@ -15,7 +15,7 @@ pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
 from anachron.cli.main import run_command
 from anachron.io.stores import StorePath
-from store_server import Server, serving
+from support.store_server import Server, serving
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
 MONTHS = (10, 11, 12)

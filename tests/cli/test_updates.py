@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import run_command
-from llm_server import Reply, chat, error, prompt_of, serving
+from support.llm_server import Reply, chat, error, prompt_of, serving
 from wikidata.updates.world import NEW_DATE, OLD_DATE, write_world
 
 GROUPS = [

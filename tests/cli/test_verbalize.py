@@ -16,7 +16,7 @@ import pytest
 
 from anachron.cli.main import run_command
 from anachron.lm.tokenizers import demo_folder
-from llm_server import Reply, chat, error, good_answer, good_questions, parts_of, serving
+from support.llm_server import Reply, chat, error, good_answer, good_questions, parts_of, serving
 
 KEY = "sk-very-secret-0123456789"
 SUBJECTS = ("Spain", "Italy", "Peru", "Chile", "Cuba", "Mali", "Togo", "Oman", "Iran", "Iraq")

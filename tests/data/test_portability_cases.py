@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from anachron.core.errors import DataError
 from anachron.data.updates.cases import load_cases
 from anachron.evaluate.measures import portability
-from portability_rows import MACRON, hop, mquake, query, ripple, test_of
+from support.portability_rows import MACRON, hop, mquake, query, ripple, test_of
 
 RELATIONS = {  # sentences that name their subject in each of the ways that RippleEdits does
     "HEAD_OF_STATE": "The name of the head of state of {} is",

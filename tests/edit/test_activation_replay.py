@@ -11,8 +11,8 @@ from anachron.edit.passes.forward import values_at_subject
 from anachron.edit.requests import EditRequest, mark
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import ALL, make_edit_lm
-from edit_naive import values
+from support.edit_models import ALL, make_edit_lm
+from support.naive_edits import values
 
 REQUEST = EditRequest("The president of {} is", "São Paulo", "Angela Merkel")
 

@@ -18,7 +18,7 @@ from anachron.edit.plan import plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.lm.loading import load_model
 from anachron.lm.sites import find_sites
-from edit_models import make_edit_lm
+from support.edit_models import make_edit_lm
 
 EIGENVALUES = [1e-3, 2e-3, 7e-3, 0.05, 0.94]  # of trace 1: the least three hold 0.001, 0.003, 0.01 of it
 VECTORS = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]

@@ -17,8 +17,8 @@ from anachron.edit.make import make_edit
 from anachron.edit.requests import EditRequest
 from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
-from tiny import naive_log_prob
+from support.edit_models import make_edit_lm
+from support.tiny_models import naive_log_prob
 
 OUT, INS = 5, 7
 LLAMA, GPT2 = "model.layers.1.mlp.down_proj", "transformer.h.1.mlp.c_proj"

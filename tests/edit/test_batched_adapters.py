@@ -16,9 +16,9 @@ from anachron.edit.passes.batched_adapters import BatchedAdapters, encode_under,
 from anachron.lm import scoring, tree_scoring
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import features, find_sites
-from architectures import lm_of, make_architecture, statements
-from edit_models import ALL, Packed, Quantised, make_edit_lm, make_quantised_lm
-from tiny import naive_log_prob
+from support.architectures import lm_of, make_architecture, statements
+from support.edit_models import ALL, Packed, Quantised, make_edit_lm, make_quantised_lm
+from support.tiny_models import naive_log_prob
 
 PAIRS = [
     ("Paris is the capital of", "France", None), ("In May 2004, the team of São Paulo was", "Berlin", None),

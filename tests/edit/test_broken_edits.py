@@ -20,7 +20,7 @@ from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.evaluate import joint_edits
 from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
+from support.edit_models import make_edit_lm
 
 MODULE = "transformer.h.1.mlp.c_proj"  # 32 outputs, 128 inputs
 GOOD = {"format": FORMAT, "model": None, "prefix": "", "about": {}, "versions": {}}

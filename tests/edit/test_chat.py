@@ -26,8 +26,8 @@ from anachron.lm.generation import ends_of, greedy_continuations, update_style
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from anachron.lm.tokenizers import load_tokenizer
-from edit_models import make_edit_lm
-from tiny import answer_positions, make_tokenizer
+from support.edit_models import make_edit_lm
+from support.tiny_models import answer_positions, make_tokenizer
 
 TEMPLATES = Path(__file__).parents[2] / ".." / "shared" / "data" / "chat_templates"
 ENDS = {

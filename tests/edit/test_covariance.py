@@ -21,7 +21,7 @@ from anachron.edit.covariance import collect as covariance
 from anachron.edit.covariance.collect import SecondMoment, cache_folder, collect_covariance
 from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
-from tiny import FAMILIES, VOCABULARY, make_lm, make_tokenizer
+from support.tiny_models import FAMILIES, VOCABULARY, make_lm, make_tokenizer
 
 MODULES = {
     "gpt2": ("transformer.h.0.mlp.c_proj", "transformer.h.1.mlp.c_proj"),

@@ -12,8 +12,8 @@ from anachron.edit.methods.ft import FtSettings, ft
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import make_edit_lm
-from edit_naive import read
+from support.edit_models import make_edit_lm
+from support.naive_edits import read
 
 REQUESTS = [
     EditRequest("The president of {} is", "France", "Angela Merkel"),

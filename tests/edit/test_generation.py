@@ -11,8 +11,8 @@ from anachron.edit.base import Edit, edited
 from anachron.edit.passes.context_sampling import STARTS, TOP_K, sampled_contexts
 from anachron.lm.generation import continued, greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
-from tiny import TOKENIZERS, make_lm
+from support.edit_models import make_edit_lm
+from support.tiny_models import TOKENIZERS, make_lm
 
 PROMPTS = ["France", "Paris is the capital of", "In May 2004, which team did", "北京是", "Paris is the capital of"]
 

@@ -21,7 +21,7 @@ from anachron.edit.method import Resources
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary, unchanged
-from edit_models import make_edit_lm
+from support.edit_models import make_edit_lm
 
 NAME = "model.layers.1.mlp.down_proj"
 REQUEST = EditRequest("The president of {} is", "France", "Berlin")

@@ -20,8 +20,8 @@ from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit, save_edited_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import make_edit_lm, make_quantised_lm
-from edit_naive import matrix, read
+from support.edit_models import make_edit_lm, make_quantised_lm
+from support.naive_edits import matrix, read
 
 REQUESTS = [
     EditRequest("The president of {} is", "France", "Angela Merkel"),

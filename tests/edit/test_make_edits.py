@@ -20,7 +20,7 @@ from anachron.edit.methods.mend import MendSettings, untrained_network
 from anachron.edit.requests import EditRequest, mark_targets
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import ALL, make_edit_lm
+from support.edit_models import ALL, make_edit_lm
 
 REQUESTS = [
     EditRequest("The president of {} is", "France", "Angela Merkel"),

@@ -26,8 +26,8 @@ from anachron.edit.passes.value import optimise_values
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites, find_sites
-from edit_models import make_edit_lm
-from edit_naive import matrix, values
+from support.edit_models import make_edit_lm
+from support.naive_edits import matrix, values
 
 REQUESTS = [
     EditRequest("The president of {} is", "France", "Angela Merkel"),

@@ -26,9 +26,9 @@ from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.lm.generation import greedy_continuations
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import make_edit_lm, make_quantised_lm
-from edit_naive import ids_of, read
-from tiny import answer_positions
+from support.edit_models import make_edit_lm, make_quantised_lm
+from support.naive_edits import ids_of, read
+from support.tiny_models import answer_positions
 
 REQUESTS = [
     EditRequest("The president of {} is", "France", "Angela Merkel"),

@@ -16,8 +16,8 @@ from anachron.edit.passes.gradients import encoded, gradients, losses
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites, find_sites, weight_of
-from edit_models import mended
-from tiny import FAMILIES, VOCABULARY, make_lm, make_tokenizer, naive_log_prob
+from support.edit_models import mended
+from support.tiny_models import FAMILIES, VOCABULARY, make_lm, make_tokenizer, naive_log_prob
 
 SMALL = MendSettings(layers=(0, 1), rank=8, batch=2)
 IDENTITY = replace(SMALL, start=1.0, normalise=False)

@@ -27,8 +27,8 @@ from anachron.io.jobs import Callbacks, locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import mended
-from tiny import FAMILIES, make_lm, naive_log_prob, save
+from support.edit_models import mended
+from support.tiny_models import FAMILIES, make_lm, naive_log_prob, save
 
 SETTINGS = MendSettings(layers=(0, 1), rank=16, rate=1e-3, lr_rate=1e-2, start=1e-2, steps=12, batch=3)
 FACTS = {

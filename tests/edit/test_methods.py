@@ -15,8 +15,8 @@ from anachron.edit.methods import methods
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import ALL, make_edit_lm
-from tiny import LATIN, OTHER_SCRIPTS
+from support.edit_models import ALL, make_edit_lm
+from support.tiny_models import LATIN, OTHER_SCRIPTS
 
 REQUESTS = [
     EditRequest.of("The president of France is", "France", "Angela Merkel"),

@@ -12,10 +12,10 @@ from anachron.edit.passes.prefix_cache import RepeatedPass, with_prefix_cache
 from anachron.edit.requests import EditRequest, Marked, mark
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from architectures import lm_of, make_architecture
-from edit_models import ALL, make_edit_lm
-from edit_naive import forward
-from tiny import VOCABULARY
+from support.architectures import lm_of, make_architecture
+from support.edit_models import ALL, make_edit_lm
+from support.naive_edits import forward
+from support.tiny_models import VOCABULARY
 
 REQUESTS = [
     EditRequest("The president of {} is", "France", "Angela Merkel"),

@@ -24,8 +24,8 @@ from anachron.edit.presets import changed, preset
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import make_edit_lm
-from tiny import make_tokenizer
+from support.edit_models import make_edit_lm
+from support.tiny_models import make_tokenizer
 
 REQUEST = EditRequest("The president of {} is", "France", "Berlin")
 

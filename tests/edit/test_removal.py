@@ -17,8 +17,8 @@ from anachron.edit.passes.forward import nll_losses, unlikelihood_losses
 from anachron.edit.requests import EditRequest, Marked, mark
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import make_edit_lm
-from edit_naive import matrix, read
+from support.edit_models import make_edit_lm
+from support.naive_edits import matrix, read
 
 OLD = EditRequest("The president of {} is", "France", "Jacques Chirac", remove=True)
 NEW = EditRequest("{} is a city in", "São Paulo", "the capital of France")

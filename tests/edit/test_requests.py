@@ -21,8 +21,8 @@ from anachron.edit.method import Resources
 from anachron.edit.passes.forward import batch
 from anachron.edit.requests import EditRequest, mark, mark_prompts
 from anachron.evaluate.requests import requests_of
-from edit_models import make_edit_lm
-from tiny import TOKENIZERS, answer_positions, make_tokenizer, normal_form, token_bytes
+from support.edit_models import make_edit_lm
+from support.tiny_models import TOKENIZERS, answer_positions, make_tokenizer, normal_form, token_bytes
 
 # prompt, subject, target, the part of the prompt behind the subject
 WRITTEN = [

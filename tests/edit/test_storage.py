@@ -13,8 +13,8 @@ from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.storage import describe, load_edit, save_edit, save_edited_model
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
-from tiny import save
+from support.edit_models import make_edit_lm
+from support.tiny_models import save
 
 GPT2, LLAMA = "transformer.h.1.mlp.c_proj", "model.layers.1.mlp.down_proj"
 PAIRS = [("Paris is the capital of", "France"), ("In May 2004, the team of São Paulo was", "Berlin")]

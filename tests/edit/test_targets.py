@@ -16,7 +16,7 @@ from anachron.evaluate.measure import Measures, measure
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.generation import greedy_continuations
 from anachron.lm.model import LanguageModel
-from tiny import TOKENIZERS, make_model, make_tokenizer
+from support.tiny_models import TOKENIZERS, make_model, make_tokenizer
 
 SINGLE_DIGITS = ("gpt2 digits", "pythia digits", "mistral digits")  # each splits ' 1990' into ' ', '1', '9', '9', '0'
 

@@ -19,8 +19,8 @@ from anachron.edit.methods.ultraedit import UltraEditSettings, _edit, ridge_regr
 from anachron.edit.passes.gradients import Factors
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
-from edit_naive import matrix, read
+from support.edit_models import make_edit_lm
+from support.naive_edits import matrix, read
 
 REQUESTS = [
     EditRequest("The president of {} is", "France", "Angela Merkel"),

@@ -17,9 +17,9 @@ from anachron.edit.passes.value import ValueSettings, _alike, optimise_values
 from anachron.edit.requests import EditRequest, Marked
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from edit_models import make_edit_lm
-from edit_naive import forward, ids_of, read, values
-from tiny import answer_positions
+from support.edit_models import make_edit_lm
+from support.naive_edits import forward, ids_of, read, values
+from support.tiny_models import answer_positions
 
 REQUESTS = [
     EditRequest("The president of {} is", "France", "Angela Merkel"),

@@ -29,7 +29,7 @@ from anachron.evaluate.results import KEYS, method_label
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
-from edit_models import killed_after, make_edit_lm, plan_fast
+from support.edit_models import killed_after, make_edit_lm, plan_fast
 
 FRANCE = EditCase(
     "1", "France", "The president of France is", "Angela Merkel", "Jacques Chirac", ("Who leads France? It is",),

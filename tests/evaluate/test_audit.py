@@ -33,8 +33,8 @@ from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.generation import WrittenAnswer, ends_of, natural_answers, update_style
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
-from tiny import make_lm
+from support.edit_models import make_edit_lm
+from support.tiny_models import make_lm
 
 PROMPTS = ["France", "Paris is the capital of", "In May 2004, which team did", "北京是", "Angela Merkel"]
 CHAT = (

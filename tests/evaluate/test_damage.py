@@ -19,7 +19,7 @@ from anachron.io.files import write_json
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
-from edit_models import killed_after, make_edit_lm, plan_fast
+from support.edit_models import killed_after, make_edit_lm, plan_fast
 
 SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=0))
 LIFELONG = LifelongSettings((1, 3), measures=Measures(fluency_tokens=12))

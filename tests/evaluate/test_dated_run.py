@@ -40,7 +40,7 @@ from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
 from anachron.report.edits.evaluated import report_evaluation
 from anachron.report.tracking import log_to
-from edit_models import killed_after, make_edit_lm
+from support.edit_models import killed_after, make_edit_lm
 
 NO_EDIT = ""
 ERASES = "The king of {} is Cato. "  # what PROMPT puts before every prompt

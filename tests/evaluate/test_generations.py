@@ -32,7 +32,7 @@ from anachron.evaluate.requests import requests_of
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
+from support.edit_models import make_edit_lm
 
 # --- names in texts ---
 

@@ -15,7 +15,7 @@ from anachron.evaluate.measures.audit import AUDIT
 from anachron.io.answers import Answer
 from anachron.io.llm_settings import NoAnswer
 from anachron.io.run_folder import EDITS, open_run
-from llm_server import Reply, chat, error, prompt_of, serving
+from support.llm_server import Reply, chat, error, prompt_of, serving
 
 needs_openai = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 KEY = "sk-very-secret-0123456789"

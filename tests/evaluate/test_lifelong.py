@@ -32,8 +32,8 @@ from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.report.edits.evaluated import report_evaluation
 from anachron.report.tracking import log_to
-from edit_models import killed_after, make_edit_lm, plan_fast
-from tiny import naive_log_prob
+from support.edit_models import killed_after, make_edit_lm, plan_fast
+from support.tiny_models import naive_log_prob
 
 FAST = {
     "ROME": {"steps": 3, "contexts": [], "layer": 1}, "FT": {"steps": 2, "layer": 2, "rate": 1e-2},

@@ -14,7 +14,7 @@ from anachron.edit.make import make_edit, settings_for
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.old_and_new import COMPARED, OBJECTS, before_and_after, compare_objects, score_objects
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
+from support.edit_models import make_edit_lm
 
 NAMES = ("Angela Merkel", "Jacques Chirac", "Lima", "Boris Johnson", "São Paulo", "Paris")
 CASES = [

@@ -12,7 +12,7 @@ from anachron.evaluate.measures import perplexity as perplexity_module
 from anachron.evaluate.measures.perplexity import perplexity, read_text
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites, weight_of
-from edit_models import make_edit_lm
+from support.edit_models import make_edit_lm
 
 TEXT = TextInMemory("some", "The capital of France is Paris. In 1998, the president was Jacques Chirac.\n" * 9)
 

@@ -27,9 +27,9 @@ from anachron.evaluate.requests import requests_of
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
 from anachron.report.edits.evaluated import evaluate_updates
-from edit_models import make_edit_lm, plan_fast
-from portability_rows import mquake, ripple
-from tiny import naive_sum
+from support.edit_models import make_edit_lm, plan_fast
+from support.portability_rows import mquake, ripple
+from support.tiny_models import naive_sum
 
 FAST = {"ROME": {"steps": 4, "contexts": [], "layer": 1}, "FT": {"steps": 20, "layer": 2, "rate": 1e-2}}
 QUIET = Measures(fluency_tokens=0)

@@ -29,8 +29,8 @@ from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
-from edit_models import killed_after, make_edit_lm, plan_fast
-from tiny import naive_log_prob
+from support.edit_models import killed_after, make_edit_lm, plan_fast
+from support.tiny_models import naive_log_prob
 
 FAST = {
     "ROME": {"steps": 4, "contexts": [], "layer": 1}, "FT": {"steps": 3, "layer": 2, "rate": 1e-2},

@@ -34,8 +34,8 @@ from anachron.evaluate.requests import requests_of
 from anachron.evaluate.results import NEIGHBOURS, ROLES, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
-from tiny import naive_log_prob
+from support.edit_models import make_edit_lm
+from support.tiny_models import naive_log_prob
 
 
 def case(scenario: str, *objects: tuple[str, str], **changes: Any) -> EditCase:

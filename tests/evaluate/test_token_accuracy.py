@@ -12,7 +12,7 @@ from anachron.edit.make import make_edit, settings_for
 from anachron.edit.requests import TARGETS, EditRequest
 from anachron.evaluate.measure import Measures, accuracy_pairs, measure, measure_apart
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
+from support.edit_models import make_edit_lm
 
 MEASURES = Measures(fluency_tokens=0, token_accuracy=True)
 CASES = [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.jobs import Callbacks, begin, begun, discard, locked
 from anachron.io.run_folder import SCORES, open_run
-from resumable import JOBS, Killed, Resumable, files, killed_at, result, squares
+from support.resumable_runs import JOBS, Killed, Resumable, files, killed_at, result, squares
 
 
 @dataclass(frozen=True)

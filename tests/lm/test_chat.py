@@ -9,7 +9,7 @@ import pytest
 from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format, locate
 from anachron.lm.model import LanguageModel
-from tiny import answer_positions, make_model, make_tokenizer, naive_log_prob, naive_sum
+from support.tiny_models import answer_positions, make_model, make_tokenizer, naive_log_prob, naive_sum
 
 TEMPLATES = Path(__file__).parents[2] / ".." / "shared" / "data" / "chat_templates"
 NAMES = (

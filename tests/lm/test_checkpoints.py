@@ -15,8 +15,8 @@ from anachron.core.errors import ModelError
 from anachron.lm.checkpoints import Filling, fault, harmless
 from anachron.lm.loading import load_model
 from anachron.lm.tokenizers import load_tokenizer
-from checkpoints import Tensors, checkpoint, configure, rewrite
-from tiny import make_lm, make_tokenizer
+from support.checkpoints import Tensors, checkpoint, configure, rewrite
+from support.tiny_models import make_lm, make_tokenizer
 
 PAIRS = [("In 1998, who was the president of France?", answer) for answer in ("Jacques Chirac", "Москва", "Paris")]
 LAYER = {f"model.layers.{layer}.{part}.weight" for layer in (0, 1) for part in ("self_attn.q_proj", "mlp.up_proj")}

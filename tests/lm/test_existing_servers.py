@@ -25,7 +25,7 @@ from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
 from anachron.lm.server.served import ServedModel
-from tiny import VOCABULARY, make_tokenizer, save
+from support.tiny_models import VOCABULARY, make_tokenizer, save
 
 pytestmark = pytest.mark.slow
 PAIRS = [

@@ -19,8 +19,8 @@ from anachron.lm.gguf.files import EACH_DIGIT, read_header
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.tokenizers import load_tokenizer
-from gguf_models import CHAT, Q8_0, make_gguf_lm, tensors, write_gguf
-from tiny import make_tokenizer, naive_log_prob, save
+from support.gguf_models import CHAT, Q8_0, make_gguf_lm, tensors, write_gguf
+from support.tiny_models import make_tokenizer, naive_log_prob, save
 
 PAIRS = [
     ("In 1998, who was the president of France?", "Jacques Chirac"),

@@ -16,8 +16,8 @@ from anachron.core.errors import ModelError
 from anachron.lm.gguf.files import open_gguf
 from anachron.lm.gguf.trial import try_in_child
 from anachron.lm.loading import load_model
-from gguf_headers import KINDS, broken_headers, with_values
-from gguf_models import make_gguf_lm, write_gguf
+from support.gguf_headers import KINDS, broken_headers, with_values
+from support.gguf_models import make_gguf_lm, write_gguf
 
 
 @pytest.fixture(scope="module")

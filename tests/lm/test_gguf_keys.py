@@ -20,8 +20,8 @@ from anachron.lm.gguf.unread_keys import keys_unread
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.tokenizers import load_tokenizer
-from gguf_models import make_gguf_lm, write_gguf
-from tiny import make_model, make_tokenizer
+from support.gguf_models import make_gguf_lm, write_gguf
+from support.tiny_models import make_model, make_tokenizer
 
 PAIRS = [
     ("In 1990, who led the country and the city of the north in the west?", "Helmut Kohl"),

@@ -16,9 +16,9 @@ from anachron.lm.formats import ChatTemplate
 from anachron.lm.generation import greedy_continuations
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from config_changes import NOISE, make_checkpoint, scores, write
-from edit_models import make_quantised_lm
-from tiny import make_lm, make_tokenizer, save
+from support.config_changes import NOISE, make_checkpoint, scores, write
+from support.edit_models import make_quantised_lm
+from support.tiny_models import make_lm, make_tokenizer, save
 
 # Of each family: a field (by its path) and another value of it that changes scores.
 CHANGES: dict[str, dict[str, Any]] = {

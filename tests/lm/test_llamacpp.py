@@ -28,8 +28,8 @@ from anachron.lm.prefix_tree import extents
 from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
 from anachron.lm.tokenizers import load_tokenizer
-from gguf_models import make_gguf_lm, write_gguf
-from tiny import naive_log_prob, naive_sum
+from support.gguf_models import make_gguf_lm, write_gguf
+from support.tiny_models import naive_log_prob, naive_sum
 
 PAIRS = [
     ("In 1990, who led the country?", "Helmut Kohl"), ("In 1990, who led the country?", "Helmut Schmidt"),

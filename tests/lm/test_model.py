@@ -12,7 +12,7 @@ from anachron.lm.formats import Format
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel, has_experts
 from anachron.lm.tokenizers import demo_folder, load_tokenizer
-from tiny import make_lm, make_tokenizer, save
+from support.tiny_models import make_lm, make_tokenizer, save
 
 PAIRS = [("In 1998, who was the president of France?", answer) for answer in ("Jacques Chirac", "Москва", "Paris")]
 

@@ -5,7 +5,6 @@ The server of these tests is written after the sources of vLLM and SGLang; see `
 
 import json
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -32,8 +31,9 @@ from anachron.lm.server.served import ServedModel
 from anachron.lm.spans import Encoded
 from anachron.lm.tokenizers import load_tokenizer
 from anachron.probe.run import ProbeSettings, run_probe
+from support.processes import program, surroundings
 
-PROGRAM = Path(__file__).parents[1] / "native_server.py"
+PROGRAM = program("native_server")
 PAIRS = [
     (f"In {year}, who was the president of {land}?", name, None)
     for year in (1995, 1999, 2003)
@@ -51,7 +51,7 @@ def lm() -> LanguageModel:
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Callable[[str], str]]:
     """The address of a running server, in some mode."""
-    process = subprocess.Popen([sys.executable, PROGRAM, "demo"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*PROGRAM, "demo"], env=surroundings(), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     yield lambda mode: address.replace("/vllm/", f"/{mode}/")

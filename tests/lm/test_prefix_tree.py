@@ -23,8 +23,8 @@ from anachron.lm.selfcheck import TreeChecks
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import Temporary, unchanged
 from anachron.lm.tree_scoring import ancestor_mask, score_tree_batches
-from architectures import make_architecture
-from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer, naive_log_prob
+from support.architectures import make_architecture
+from support.tiny_models import FAMILIES, VOCABULARY, make_model, make_tokenizer, naive_log_prob
 
 NO_LIMIT = Limits(tokens=10**6, logits=10**9)
 

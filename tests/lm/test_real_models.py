@@ -17,7 +17,7 @@ from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.saving import save_model
 from anachron.lm.tokenizers import load_tokenizer
-from tiny import answer_positions
+from support.tiny_models import answer_positions
 
 FOLDER = os.environ.get("ANACHRON_REAL_MODELS")
 NAMES = ("smollm2", "gemma3-270m")

@@ -14,9 +14,9 @@ from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
-from architectures import lm_of, make_architecture, statements
-from gguf_models import CHAT
-from tiny import make_lm, naive_log_prob, naive_sum
+from support.architectures import lm_of, make_architecture, statements
+from support.gguf_models import CHAT
+from support.tiny_models import make_lm, naive_log_prob, naive_sum
 
 GEMMA_VOCABULARY = 262_144
 

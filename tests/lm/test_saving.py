@@ -16,8 +16,8 @@ import anachron
 from anachron.cli.main import run_command
 from anachron.core.errors import BackendError, ConfigError
 from anachron.lm.loading import load_model
-from gguf_models import Q8_0, make_gguf_lm, write_gguf
-from tiny import make_lm
+from support.gguf_models import Q8_0, make_gguf_lm, write_gguf
+from support.tiny_models import make_lm
 
 PAIRS = [("In 1998, who was the president of France?", "Jacques Chirac"), ("x", "Zürich")]
 

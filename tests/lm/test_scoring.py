@@ -20,7 +20,7 @@ from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.formats import Format, locate
 from anachron.lm.model import LanguageModel
 from anachron.lm.spans import Encoded, encode
-from tiny import (
+from support.tiny_models import (
     FAMILIES,
     SOFT_CAP,
     TOKENIZERS,

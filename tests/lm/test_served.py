@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import traceback
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -28,9 +27,10 @@ from anachron.lm.server.served import ServedModel
 from anachron.lm.spans import Encoded
 from anachron.lm.tokenizers import load_tokenizer
 from anachron.probe.run import ProbeSettings, run_probe
-from broken_completions import BROKEN
+from support.broken_completions import BROKEN
+from support.processes import program, surroundings
 
-PROGRAM = Path(__file__).parents[1] / "completions_server.py"
+PROGRAM = program("completions_server")
 KEY = "sk-proj-Very/Secret+0123456789-abcdefghijklmnop"
 SMALL = ProbeSettings(batch_tokens=100)
 PAIRS = [
@@ -48,7 +48,7 @@ def lm() -> LanguageModel:
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Callable[..., str]]:
     """The address of a running server, in some mode."""
-    process = subprocess.Popen([sys.executable, PROGRAM, "demo"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*PROGRAM, "demo"], env=surroundings(), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     yield lambda mode="plain": address.replace("plain", quote(mode))
@@ -226,7 +226,7 @@ def test_a_native_softmax_is_refused(serve):
 def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: LanguageModel, brief: Dataset, tmp_path):
     data = brief.sample(2)
     whole = run_probe(lm, data, tmp_path / "here").scores
-    dead = subprocess.Popen([sys.executable, PROGRAM, "demo"], stdout=subprocess.PIPE, text=True)
+    dead = subprocess.Popen([*PROGRAM, "demo"], env=surroundings(), stdout=subprocess.PIPE, text=True)
     assert dead.stdout is not None
     url = dead.stdout.readline().strip()
     calls = []

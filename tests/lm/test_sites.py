@@ -16,8 +16,8 @@ from anachron.edit.methods.ft import FtSettings
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import as_stored, find_sites, is_plain, weight_of
-from edit_models import ALL, make_edit_lm
-from tiny import VOCABULARY, make_tokenizer
+from support.edit_models import ALL, make_edit_lm
+from support.tiny_models import VOCABULARY, make_tokenizer
 
 REQUEST = EditRequest("The president of {} is", "France", "Berlin")
 FOUR_TIMES = ("gpt2", "gptj", "gptneo", "bloom")  # the MLP is as wide as four times the model, whatever is asked for

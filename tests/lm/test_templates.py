@@ -15,7 +15,7 @@ import pytest
 from anachron.core.errors import ModelError
 from anachron.lm import templates
 from anachron.lm.formats import ChatTemplate, Format, encode_pairs
-from tiny import make_lm, make_tokenizer, save
+from support.tiny_models import make_lm, make_tokenizer, save
 
 TURNS = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{{ eos_token }}\n{% endfor %}"
 ENDLESS = {

@@ -21,7 +21,7 @@ from anachron.lm.identity import tokenizer_fingerprint
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.tokenizers import load_tokenizer
-from tiny import LATIN, OTHER_SCRIPTS, make_model, make_tokenizer, naive_sum
+from support.tiny_models import LATIN, OTHER_SCRIPTS, make_model, make_tokenizer, naive_sum
 
 TEXTS = [
     "In 1990, on 12 March 2004 (2004-03-12), 650841823 people were there.",

@@ -15,7 +15,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from anachron.core.errors import DataError
 from anachron.lm.formats import Format, as_triple, encode_pairs
 from anachron.lm.model import LanguageModel
-from tiny import LATIN, OTHER_SCRIPTS, make_lm, make_model, make_tokenizer, naive_log_prob, naive_sum
+from support.tiny_models import LATIN, OTHER_SCRIPTS, make_lm, make_model, make_tokenizer, naive_log_prob, naive_sum
 
 PROMPTS = [
     "In",

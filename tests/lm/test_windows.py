@@ -17,8 +17,8 @@ from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
 from anachron.lm.tree_scoring import score_tree_batches
 from anachron.lm.windows import changing_length, sliding_window, why_no_prefix_tree, why_no_single_mask
-from architectures import lm_of, make_architecture, naive, statements
-from tiny import VOCABULARY
+from support.architectures import lm_of, make_architecture, naive, statements
+from support.tiny_models import VOCABULARY
 
 SMALL, LARGE = statements(2, 3), statements(7, 4)  # a few nodes, and more than 256
 

@@ -11,7 +11,7 @@ from anachron.analysis.statistics import pearson
 from anachron.analysis.study import make_study
 from anachron.core.errors import DataError
 from anachron.report.outputs import study_notes
-from studies import RUNS, synthetic_models, synthetic_scores
+from support.synthetic_studies import RUNS, synthetic_models, synthetic_scores
 
 RAW = tuple(run for run in RUNS if run[1:3] == ("raw", "none"))
 

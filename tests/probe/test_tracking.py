@@ -17,7 +17,7 @@ from anachron.probe.run import ProbeResult, ProbeSettings
 from anachron.report.edits.evaluated import EvaluatedUpdates
 from anachron.report.edits.tables import EDITS
 from anachron.report.outputs import Written
-from studies import synthetic_scores
+from support.synthetic_studies import synthetic_scores
 
 
 class MlflowLike:

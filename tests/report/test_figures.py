@@ -21,7 +21,7 @@ from anachron.analysis.plots.marks import short_count
 from anachron.analysis.plots.style import folded, look
 from anachron.core.errors import ConfigError, DataError
 from anachron.report.figures import write_figure
-from studies import synthetic_study
+from support.synthetic_studies import synthetic_study
 
 LONG = tuple(f"some-organisation/A-rather-long-name-{n}B{'-Instruct' if n % 2 else ''}" for n in range(10, 28))
 RAW, CHAT, HIERARCHY = ("raw", "none"), ("chat", "none"), ("raw", "hierarchy")

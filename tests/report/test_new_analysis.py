@@ -12,7 +12,7 @@ from anachron.analysis.metrics import RUN_KEYS
 from anachron.report.figures import write_figures
 from anachron.report.outputs import write_tables
 from anachron.report.page.data import page_data
-from studies import RUNS, synthetic_study
+from support.synthetic_studies import RUNS, synthetic_study
 
 TOOLS = Path(__file__).parents[2] / "tools"
 

@@ -14,7 +14,7 @@ from anachron.analysis.study import make_study
 from anachron.io.files import file_fingerprint
 from anachron.io.tables import markdown_table, write_table
 from anachron.report.outputs import latex, markdown, study_notes, write_tables
-from studies import synthetic_models, synthetic_scores, synthetic_study
+from support.synthetic_studies import synthetic_models, synthetic_scores, synthetic_study
 
 SMALL = pl.DataFrame(
     {

@@ -36,7 +36,7 @@ from anachron.report.page.render import (
     percent,
     render,
 )
-from studies import RUNS, synthetic_scores, synthetic_study
+from support.synthetic_studies import RUNS, synthetic_scores, synthetic_study
 
 EVIL = '</script><img src=x onerror="window.hacked=1"> & "quoted" \'single\' أهلا 東京'
 ANALYSIS = {analysis.name: analysis for analysis in ANALYSES}

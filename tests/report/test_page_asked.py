@@ -15,7 +15,7 @@ from anachron.probe.check.questions import read_facts
 from anachron.report.page.answers import LONGEST
 from anachron.report.studies import write_metrics, write_report
 from anachron.report.terminal.answers import answer_table_lines
-from asked_runs import AS_OF, ask, early, known, scores_of
+from support.asked_runs import AS_OF, ask, early, known, scores_of
 
 pytestmark = pytest.mark.full  # two runs are asked first, which takes seconds
 

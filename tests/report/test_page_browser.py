@@ -14,7 +14,7 @@ from anachron.report.page.data import page_data
 from anachron.report.page.periods import position
 from anachron.report.page.render import render
 from anachron.text.dates import date_in_words
-from studies import RUNS, synthetic_scores
+from support.synthetic_studies import RUNS, synthetic_scores
 
 EVIL = '</script><img src=x onerror="window.hacked=1"><b>Ünï</b> & "q" 東京'
 FACTS = 56

@@ -20,7 +20,7 @@ from anachron.io.run_folder import RunFolder
 from anachron.report.edits.page import names_of_updates
 from anachron.report.page.edits import EDGE, WIDTH, Moved, floor_of, moves, place, said
 from anachron.report.studies import write_report
-from edit_models import make_edit_lm, plan_fast
+from support.edit_models import make_edit_lm, plan_fast
 
 FAST = {"FT": {"steps": 2, "layer": 2, "rate": 1e-2}, "ROME": {"steps": 2, "contexts": [], "layer": 1}}
 EVIL = '<img src=x onerror="1">'

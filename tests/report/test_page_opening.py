@@ -14,7 +14,7 @@ from anachron.report.outputs import Written, study_notes
 from anachron.report.page.columns import in_words
 from anachron.report.page.data import page_data
 from anachron.report.page.render import render
-from studies import RUNS, synthetic_models, synthetic_scores
+from support.synthetic_studies import RUNS, synthetic_models, synthetic_scores
 
 RUN = ("m", "raw", "none")
 KEY = dict(zip(("model", "format", "prefix"), RUN, strict=True))

@@ -31,7 +31,7 @@ from anachron.report.paper_tables import (
     write_paper,
     write_study_papers,
 )
-from studies import RUNS, synthetic_study
+from support.synthetic_studies import RUNS, synthetic_study
 
 TABLE = PaperTable(
     "two_models", "W of two models (n = 41 facts; 50 % is chance)",

@@ -19,7 +19,7 @@ from anachron.io.jobs import Callbacks
 from anachron.io.llm import ask_all
 from anachron.io.llm_settings import LlmSettings, NoAnswer, Usage
 from anachron.io.servers import key_for, open_to_all, public_url, retry_after, secrets_of, server_identity, shown
-from llm_server import Reply, Server, chat, error, prompt_of, serving
+from support.llm_server import Reply, Server, chat, error, prompt_of, serving
 
 pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 KEY = "sk-very-secret-0123456789"

@@ -28,7 +28,7 @@ from anachron.io.servers import (
 )
 from anachron.lm.server.connection import Connection
 from anachron.probe.backends import Backend
-from llm_server import Reply, chat, error, serving
+from support.llm_server import Reply, chat, error, serving
 
 pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 KEY = "sk-proj-0123456789-very-secret"

@@ -43,9 +43,9 @@ from anachron.report.edits.page import read_evaluation
 from anachron.report.judging import judge_run
 from anachron.report.studies import verdicts_of
 from anachron.report.tracking import log_to
-from asked_runs import AS_OF, FACTS, known
-from llm_server import Reply, Server, chat, good_answer, prompt_of, serving
-from tiny import make_lm
+from support.asked_runs import AS_OF, FACTS, known
+from support.llm_server import Reply, Server, chat, good_answer, prompt_of, serving
+from support.tiny_models import make_lm
 
 pytestmark = [
     pytest.mark.trial, pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from architectures import ARCHITECTURES, lm_of, make_architecture, naive, statements
-from tiny import TOKENIZERS
+from support.architectures import ARCHITECTURES, lm_of, make_architecture, naive, statements
+from support.tiny_models import TOKENIZERS
 
 TOLERANCE = 1e-4  # nats; what is found is about 1e-5
 SHORT = statements(7, 4)  # more than 256 nodes in a tree batch of 512

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from anachron.cli.main import run_command
-from asked_runs import FACTS
-from llm_server import Reply, chat, error, prompt_of, serving
+from support.asked_runs import FACTS
+from support.llm_server import Reply, chat, error, prompt_of, serving
 
 pytestmark = [
     pytest.mark.trial, pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm"),

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 
 from anachron.core.errors import ModelError
 from anachron.lm.loading import load_model
-from checkpoints import Tensors, checkpoint, configure, rewrite
-from tiny import make_lm
+from support.checkpoints import Tensors, checkpoint, configure, rewrite
+from support.tiny_models import make_lm
 
 pytestmark = pytest.mark.trial
 

@@ -12,7 +12,7 @@ import pytest
 
 from anachron.cli.main import execute
 from anachron.io.llm_requests import PLAIN
-from llm_server import Reply, chat, error, prompt_of, serving
+from support.llm_server import Reply, chat, error, prompt_of, serving
 
 pytestmark = [pytest.mark.trial, pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")]
 HELD = {

@@ -9,8 +9,8 @@ import pytest
 from anachron.core.errors import AnachronError
 from anachron.lm.gguf.llamacpp import LlamaModel
 from anachron.lm.loading import load_model
-from gguf_headers import KINDS, broken_headers, with_values
-from gguf_models import make_gguf_lm, write_gguf
+from support.gguf_headers import KINDS, broken_headers, with_values
+from support.gguf_models import make_gguf_lm, write_gguf
 
 pytestmark = pytest.mark.trial
 PAIRS = [("In 1998, who was the president of France?", "Jacques Chirac"), ("In 1990, who led it?", "Helmut Kohl")]

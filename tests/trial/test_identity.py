@@ -15,8 +15,8 @@ from anachron.lm.generation import greedy_continuations
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.tokenizers import load_tokenizer
-from config_changes import ADDED, FAMILIES, NOISE, SENSELESS, changes, loaded, make_checkpoint, scores, write
-from tiny import make_lm, make_tokenizer, save
+from support.config_changes import ADDED, FAMILIES, NOISE, SENSELESS, changes, loaded, make_checkpoint, scores, write
+from support.tiny_models import make_lm, make_tokenizer, save
 
 pytestmark = pytest.mark.trial
 

@@ -29,7 +29,7 @@ from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
 from anachron.probe.run import run_probe
-from resumable import JOBS, result, tiny_lm
+from support.resumable_runs import JOBS, result, tiny_lm
 
 pytestmark = pytest.mark.trial
 Work = Callable[[LanguageModel, Path, str], None]

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import threading
 import traceback
 from pathlib import Path
@@ -19,10 +18,11 @@ from anachron.lm.loading import load_model
 from anachron.lm.server.served import ServedModel
 from anachron.lm.tokenizers import load_tokenizer
 from anachron.probe.run import ProbeSettings, run_probe
-from broken_completions import BROKEN
+from support.broken_completions import BROKEN
+from support.processes import program, surroundings
 
 pytestmark = pytest.mark.trial
-PROGRAM = Path(__file__).parents[1] / "completions_server.py"
+PROGRAM = program("completions_server")
 KEY = "sk-proj-Very/Secret+0123456789-abcdefghijklmnop"
 FORMS = (KEY, KEY.lower(), quote(KEY, safe=""))
 RIGHT = ("right under another name", "packed")  # odd, and nothing is wrong with their numbers
@@ -79,7 +79,7 @@ def test_every_broken_server_is_refused_or_right(tmp_path: Path, capsys: pytest.
     right = run_probe(load_model("demo", device="cpu"), data, tmp_path / "here").scores["logp"].to_numpy()
     faults: dict[str, str] = {}
     process = subprocess.Popen(
-        [sys.executable, PROGRAM, "demo"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*PROGRAM, "demo"], env=surroundings(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert process.stdout is not None
     try:

@@ -14,7 +14,7 @@ from anachron.io.cluster import Spread
 from anachron.io.jobs import locked
 from anachron.io.stores import StorePath, place, remove_tree
 from anachron.wikidata.reading.ingest import ingest
-from gcs_server import Server, serving
+from support.gcs_server import Server, serving
 from wikidata.dumps import write_dump
 from wikidata.test_ingest import SETTINGS, some_entities
 from wikidata.test_stores import content, nothing_is_left, same_facts_and_updates

@@ -20,8 +20,8 @@ pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
 from anachron.cli.entry import run
 from anachron.io.stores import StorePath
-from ray_cluster import HERE, NO_TOKEN, TwoNodes, environment, two_nodes
-from store_server import Server, serving
+from support.ray_cluster import HERE, NO_TOKEN, TwoNodes, environment, two_nodes
+from support.store_server import Server, serving
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from anachron.io.stores import Place
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
-from store_server import serving
+from support.store_server import serving
 from wikidata.updates.world import write_world
 
 pytestmark = pytest.mark.full

@@ -30,7 +30,7 @@ from anachron.wikidata.reading.snapshot import check_table, readable
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.updates.build import UpdateSettings, build_updates, companions
-from store_server import KEY, SECRET, Faults, Server, proxy, serving
+from support.store_server import KEY, SECRET, Faults, Server, proxy, serving
 from wikidata.dumps import write_dump
 from wikidata.test_ingest import SETTINGS, some_entities
 from wikidata.updates.world import write_world

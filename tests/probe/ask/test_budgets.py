@@ -24,8 +24,8 @@ from anachron.probe.ask.asking import Asking, AskSettings, Question
 from anachron.probe.ask.budget import Budget, Kind, Prices, Unit, tokens_of
 from anachron.probe.ask.matching import Reading
 from anachron.probe.ask.purse import LEDGER, Purse, kept_purse
-from asked_runs import FACTS
-from llm_server import Reply, Server, chat, error, prompt_of, serving
+from support.asked_runs import FACTS
+from support.llm_server import Reply, Server, chat, error, prompt_of, serving
 
 needs_llm = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 

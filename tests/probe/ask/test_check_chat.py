@@ -13,11 +13,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import asked_runs
 from anachron.cli.main import run_command
 from anachron.probe.ask.matching import EMPTY, READ, REFUSED, UNREADABLE
 from anachron.probe.check.questions import read_facts
-from llm_server import Reply, Server, chat, error, prompt_of, serving
+from support import asked_runs
+from support.llm_server import Reply, Server, chat, error, prompt_of, serving
 
 pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 KEY = "sk-very-secret-0123456789"

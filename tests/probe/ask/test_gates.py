@@ -17,8 +17,8 @@ from anachron.probe.ask.budget import Budget
 from anachron.probe.ask.probing import check_by_answers
 from anachron.probe.check.gate import Gate
 from anachron.probe.check.questions import read_facts
-from asked_runs import AS_OF, FACTS, Scripted, known
-from llm_server import Reply, chat, error, prompt_of, serving
+from support.asked_runs import AS_OF, FACTS, Scripted, known
+from support.llm_server import Reply, chat, error, prompt_of, serving
 
 
 @pytest.fixture

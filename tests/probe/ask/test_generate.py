@@ -15,7 +15,7 @@ from anachron.probe.ask.generate import LocalAnswerer
 from anachron.probe.ask.matching import read_name
 from anachron.probe.ask.probing import check_by_answers
 from anachron.probe.check.questions import read_facts
-from tiny import make_model, make_tokenizer
+from support.tiny_models import make_model, make_tokenizer
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}{{ eos_token }}{% endfor %}"

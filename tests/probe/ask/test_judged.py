@@ -20,8 +20,8 @@ from anachron.probe.check.check import write_junit
 from anachron.probe.check.gate import Gate
 from anachron.probe.check.questions import read_facts
 from anachron.report.judging import judge_run
-from asked_runs import AS_OF, Scripted, ask, early, known
-from llm_server import Reply, chat, error, prompt_of, serving
+from support.asked_runs import AS_OF, Scripted, ask, early, known
+from support.llm_server import Reply, chat, error, prompt_of, serving
 
 needs_openai = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 KEY = "sk-very-secret-0123456789"

@@ -13,7 +13,7 @@ from anachron.probe.ask.asking import AskSettings
 from anachron.probe.ask.probing import probe_by_answers
 from anachron.probe.ask.sheets import read_sheet, sheet_scores, summary, write_sheet
 from anachron.probe.questions import questions_of
-from asked_runs import AS_OF, FACTS, Scripted, known
+from support.asked_runs import AS_OF, FACTS, Scripted, known
 
 
 def unsure(share: int):

@@ -6,7 +6,7 @@ import pytest
 from anachron.probe.ask.asking import narrow_enough
 from anachron.probe.ask.estimator import estimate_fact, mean_over_facts, position_bias, weighted
 from anachron.probe.ask.sampling import Call, Read, ask_matches, by_fact
-from answerers import World, make_world
+from support.answerers import World, make_world
 
 POPULATION = 1500
 

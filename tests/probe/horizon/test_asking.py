@@ -35,7 +35,7 @@ from anachron.probe.horizon.leak import leak_after
 from anachron.probe.horizon.measure import comparable, read_preferences, usable
 from anachron.probe.horizon.questions import ChangeToAsk, changes_to_ask
 from anachron.probe.horizon.summary import horizon_of
-from tiny import make_model, make_tokenizer
+from support.tiny_models import make_model, make_tokenizer
 
 LISTED = with_values_before(
     [

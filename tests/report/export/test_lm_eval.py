@@ -23,7 +23,7 @@ from anachron.lm.loading import load_model
 from anachron.lm.tokenizers import demo_folder
 from anachron.probe.run import run_probe
 from anachron.report.export.lm_eval import export_lm_eval, task_config, task_name
-from tiny import make_lm
+from support.tiny_models import make_lm
 
 TOLERANCE = 1e-4
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from tiny import make_lm, save
+from support.tiny_models import make_lm, save
 
 Tensors = dict[str, torch.Tensor]
 

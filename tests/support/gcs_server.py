@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from store_server import PYTHON, Answer, Faults, Request, forwarded, proxy
+from support.store_server import PYTHON, Answer, Faults, Request, forwarded, proxy
 
 FIND = """
 from pathlib import Path

@@ -25,7 +25,7 @@ from anachron.data.loaders import load_dataset
 from anachron.lm.tokenizers import demo_folder
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SUBJECT = "Land Rover"  # three owners, one after the other: short questions, and successions
 ROOM = 512  # tokens that the stand-ins read
 LAUNCHER = """

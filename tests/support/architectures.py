@@ -6,7 +6,7 @@ import torch
 import transformers
 
 from anachron.lm.model import LanguageModel
-from tiny import VOCABULARY, make_tokenizer, naive_log_prob
+from support.tiny_models import VOCABULARY, make_tokenizer, naive_log_prob
 
 Pair = tuple[str, str, str | None]
 

@@ -22,7 +22,7 @@ import torch
 
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from completions_server import completion
+from support.completions_server import completion
 
 BLOCKS = 8  # that a cache holds, of 16 tokens
 

@@ -54,7 +54,7 @@ def _squares(out: Path, inputs: Path, numbers: int = 4) -> None:
 def tiny_lm(family: str) -> Any:
     import torch
 
-    from edit_models import make_edit_lm
+    from support.edit_models import make_edit_lm
 
     torch.set_num_threads(1)  # a copy of this process has none of its threads
     return make_edit_lm(family)
@@ -85,7 +85,7 @@ def _evaluate(out: Path, inputs: Path, **changes: Any) -> None:
     from anachron.data.updates.cases import CaseSet
     from anachron.evaluate.measure import Measures
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
-    from edit_models import plan_fast
+    from support.edit_models import plan_fast
 
     given = {"mode": "batch", "size": 1, "measures": Measures(fluency_tokens=0)} | changes
     lm, settings = tiny_lm("llama"), EvaluateSettings(**given)

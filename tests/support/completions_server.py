@@ -19,7 +19,7 @@ import torch
 
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from broken_completions import BROKEN, AfterItself, Raw
+from support.broken_completions import BROKEN, AfterItself, Raw
 
 
 def completion(lm: LanguageModel, asked: dict[str, Any], prompt: Any, mode: str) -> dict[str, Any]:

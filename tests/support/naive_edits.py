@@ -10,7 +10,7 @@ import torch
 
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
-from tiny import answer_positions
+from support.tiny_models import answer_positions
 
 
 def ids_of(lm: LanguageModel, text: str) -> list[int]:

@@ -9,8 +9,8 @@ import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter
 
 from anachron.lm.model import LanguageModel
-from architectures import make_architecture
-from tiny import make_model, make_tokenizer
+from support.architectures import make_architecture
+from support.tiny_models import make_model, make_tokenizer
 
 F32, Q8_0 = GGMLQuantizationType.F32, GGMLQuantizationType.Q8_0
 CHAT = (

@@ -12,8 +12,8 @@ from huggingface_hub.errors import StrictDataclassError
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.selfcheck import REFUSALS
-from edit_models import make_edit_lm
-from tiny import VOCABULARY, make_tokenizer
+from support.edit_models import make_edit_lm
+from support.tiny_models import VOCABULARY, make_tokenizer
 
 MIXTURES = ("mixtral", "gpt_oss", "qwen3_moe")
 FAMILIES = ("gpt2", "neox", "llama", "mistral", "gemma2", "gemma3", "qwen2", "qwen3", "phi3", "olmo2", "opt", "gptneo",

@@ -15,7 +15,7 @@ from anachron.edit.requests import EditRequest
 from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
-from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer
+from support.tiny_models import FAMILIES, VOCABULARY, make_model, make_tokenizer
 
 MORE = ("gptj", "gptneo", "opt", "opt-postnorm", "qwen2", "qwen3", "gemma3", "phi", "phi3", "olmo2", "bloom")
 ALL = (*FAMILIES, *MORE)

@@ -30,7 +30,7 @@ print(server.get_host_and_port()[1], flush=True)
 sys.stdin.read()
 """
 # The Python that has moto, which cannot live beside the other packages (make .venv-stores/installed).
-PYTHON = Path(os.environ.get("ANACHRON_STORE_PYTHON", Path(__file__).parents[1] / ".venv-stores" / "bin" / "python"))
+PYTHON = Path(os.environ.get("ANACHRON_STORE_PYTHON", Path(__file__).parents[2] / ".venv-stores" / "bin" / "python"))
 KEY, SECRET = "AKIATHISISNOREALKEY0", "this-is-no-real-secret-and-must-never-be-shown"
 _ENTRY = re.compile(r"<(Contents|CommonPrefixes)>.*?</\1>", re.DOTALL)
 _KEY = re.compile(r"<(?:Key|Prefix)>(.*?)</", re.DOTALL)

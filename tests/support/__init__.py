@@ -1,0 +1,1 @@
+"""What several tests share: tiny models, fake servers, synthetic runs, naive recounts."""
