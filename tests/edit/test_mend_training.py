@@ -255,7 +255,12 @@ def _train_in_child(model: str, out: Path) -> None:
 def test_killed_again_and_again_it_has_the_same_bytes(folder: str, whole: bytes, tmp_path: Path):
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(
-        ["anachron.edit.training.mend", "anachron.cli.main", "tiny", "transformers.models.gpt2.modeling_gpt2"]
+        [
+            "anachron.edit.training.mend",
+            "anachron.cli.main",
+            "support.tiny_models",
+            "transformers.models.gpt2.modeling_gpt2",
+        ]
     )
     (tmp_path / "timing").mkdir()
     seconds = []
