@@ -26,9 +26,10 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 SHARED = 2  # commands from which on an option is described once for all of them
+Row = tuple[str, str, str]
 
 
-def row(parameter: Any) -> tuple[str, str, str]:
+def row(parameter: Any) -> Row:
     """A parameter's name, help and default; equal in the commands that mean the same by it."""
     name = parameter.name.upper() if parameter.param_type_name == "argument" else ", ".join(parameter.opts)
     default = "required" if parameter.required else "" if parameter.default is None else f"`{parameter.default}`"
@@ -39,26 +40,33 @@ def shown(command: Any) -> list[Any]:
     return [parameter for parameter in command.params if parameter.name != "help"]
 
 
-def table(rows: Iterable[tuple[str, str, str]]) -> list[str]:
+def table(rows: Iterable[Row]) -> list[str]:
     return ["| | | default |", "| --- | --- | --- |", *(f"| `{name}` | {help} | {end} |" for name, help, end in rows)]
+
+
+def shared_rows(tree: Iterable[tuple[str, Any]]) -> set[Row]:
+    """Of each option that several commands have, what most of them say of it: another meaning stays in its command."""
+    options = (p for _, command in tree for p in shown(command) if p.param_type_name != "argument")
+    most: dict[str, Row] = {}
+    for one, count in Counter(map(row, options)).most_common():
+        if count >= SHARED:
+            most.setdefault(one[0], one)
+    return {*most.values()}
 
 
 def commands() -> list[str]:
     """Every command with its arguments and own options, then by panel the options that several commands share."""
     tree = leaves(command_tree())
-    counts = Counter(row(parameter) for _, command in tree for parameter in shown(command))
-    shared: dict[str, dict[tuple[str, str, str], None]] = {panel: {} for panel in PANELS}
+    together = shared_rows(tree)
+    shared: dict[str, dict[Row, None]] = {panel: {} for panel in PANELS}
     lines: list[str] = []
     for name, command in tree:
         lines += [f"## `anachron {name}`", "", inspect.cleandoc(command.help), ""]
-        others = [
-            parameter
-            for parameter in shown(command)
-            if counts[row(parameter)] >= SHARED and parameter.param_type_name != "argument"
-        ]
+        others = [parameter for parameter in shown(command) if row(parameter) in together]
         own = [row(parameter) for parameter in shown(command) if parameter not in others]
         for parameter in others:
-            shared[panel_of(parameter)][row(parameter)] = None
+            if not any(row(parameter) in rows for rows in shared.values()):  # its panel is not the same in all commands
+                shared[panel_of(parameter)][row(parameter)] = None
         if own:
             lines += [*table(own), ""]
         if others:

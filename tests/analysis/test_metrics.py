@@ -264,11 +264,12 @@ def test_empty_table():
         ("logp", nan, "row 2: logp nan is not a finite number"),
         ("logp", inf, "row 2: logp inf is not a finite number"),
         ("logp", -inf, "row 2: logp -inf is not a finite number"),
-        ("logp", None, "row 2: logp None is not a finite number; every row needs one"),
+        ("logp", None, "row 2: logp None is empty; every row needs one"),
         ("status", "Correct", "row 2: status 'Correct' is unknown; use one of correct, incorrect"),
         ("status", None, "row 2: status None is empty; every row needs one"),
         ("granularity", "decade", "row 2: granularity 'decade' is unknown; use one of year, month, day"),
         ("alpha", None, "row 2: alpha None is not a finite number; every dated row needs one"),
+        ("alpha", nan, "row 2: alpha nan is not a finite number; every dated row needs one"),
         ("prefix", None, "row 2: prefix None is empty; every row needs one"),
         ("format", "html", "row 2: format 'html' is unknown; use one of raw, chat"),
         ("noise", "little", "row 2: noise 'little' is no number from 0 on"),
@@ -281,6 +282,14 @@ def test_broken_value_is_named_with_its_row(column, value, message):
     rows[1][column] = value
     with pytest.raises(DataError, match=message):
         fact_metrics(table(rows))
+
+
+@pytest.mark.parametrize("alpha", [nan, "", "nan", "None"])
+def test_without_a_date_nothing_is_asked_of_the_position(alpha):
+    rows = rows_of([1, 2], [0])
+    as_written = table(rows).with_columns(pl.col("alpha").cast(pl.String) if isinstance(alpha, str) else pl.all())
+    by_pandas = as_written.with_columns(pl.col("alpha").fill_null(alpha))
+    assert fact_metrics(by_pandas).equals(fact_metrics(table(rows)))
 
 
 def test_duplicate_row_is_named():

@@ -10,7 +10,7 @@ import pytest
 
 from anachron.cli.horizon import ChangeOptions
 from anachron.cli.main import execute
-from anachron.io.run_folder import RunFolder, open_run
+from anachron.io.run_folder import Kind, RunFolder, open_run
 from anachron.probe.horizon.find import ASKED, CHANGES_FILE, SUMMARY_FILE
 from anachron.probe.horizon.measure import PREFERENCE_SCHEMA
 from anachron.probe.horizon.read import read_changes
@@ -96,7 +96,7 @@ def folder_of(path: Path, later: dict[str, bool]) -> Path:
     ]  # fmt: skip
     for row in rows:
         row["month"] = 12 * int(row["date"][:4]) + int(row["date"][5:]) - 1
-    with open_run(path / ASKED, {"label": "somebody"}, "changes") as run:
+    with open_run(path / ASKED, {"label": "somebody"}, Kind.CHANGES) as run:
         run.write_table(f"../{CHANGES_FILE}", pl.DataFrame(rows, schema=PREFERENCE_SCHEMA))
         run.write_json(f"../{SUMMARY_FILE}", {"model": "somebody"})
         run.finish()

@@ -214,7 +214,7 @@ def test_metrics_of_an_audit():
     ]  # fmt: skip
     updates = [{"method": name, "mode": "batch", "case_id": "1", "status": "done"} for name in ("FT", "ROME")]
     tables = pl.DataFrame([], TARGETS), pl.DataFrame([], NEIGHBOURS), pl.DataFrame(updates, UPDATES)
-    found = update_metrics(*tables, audit=pl.DataFrame(rows, AUDIT))
+    found = update_metrics(*tables, audit=pl.DataFrame(rows, AUDIT.table))
     assert found.select("method", *AUDIT_METRICS).rows() == [
         ("unedited", 0.0, 1.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.5),
         ("FT", 1.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.5, 1.0),
@@ -224,7 +224,7 @@ def test_metrics_of_an_audit():
     assert summary["answer_new"].to_list() == [0, 1, 0] and summary["answer_new_low"][1] > 0  # Wilson's, of one update
     assert not set(AUDIT_METRICS) & set(update_metrics(*tables).columns)
     with pytest.raises(DataError, match=r"audit, row 1: stopped_after 2\.0 is not a probability"):
-        update_metrics(*tables, audit=pl.DataFrame([answered("FT", 0, 1, 0, 2)], AUDIT))
+        update_metrics(*tables, audit=pl.DataFrame([answered("FT", 0, 1, 0, 2)], AUDIT.table))
     with pytest.raises(ConfigError, match="0 tokens says nothing"):
         AnswerAudit(0)
 

@@ -43,7 +43,7 @@ def update(method="ROME", case_id="1", **cells):
 
 
 def measured(rows, updates):
-    return dated_metrics(pl.DataFrame(rows, schema=DATED), pl.DataFrame(updates, schema=UPDATES))
+    return dated_metrics(pl.DataFrame(rows, schema=DATED.table), pl.DataFrame(updates, schema=UPDATES))
 
 
 def naive(rows, method):
@@ -233,7 +233,7 @@ KINDS = ("nearest", "random")
 )  # fmt: skip
 def test_bleedover_by_date_against_loops(drawn):
     rows = [neighbour(n, d, b, a, case_id, kind=kind) for n, (d, b, a, case_id, kind) in enumerate(drawn)]
-    found = bleedover_by_date(pl.DataFrame(rows, schema=DATED_NEIGHBOURS))
+    found = bleedover_by_date(pl.DataFrame(rows, schema=DATED_NEIGHBOURS.table))
     ends = [float("-inf"), *EDGES, float("inf")]
     expected = []
     for kind in KINDS:
@@ -262,7 +262,7 @@ def test_bins_of_bleedover_come_method_by_method_from_the_earliest_date():
         neighbour(0, -6.0, 0.5, 0.25, kind="random"), neighbour(0, 1.0, 0.5, 0.5, method="FT"),
         neighbour(2, 1.0, 0.5, None, method="FT"),
     ]  # fmt: skip
-    found = bleedover_by_date(pl.DataFrame(rows, schema=DATED_NEIGHBOURS))
+    found = bleedover_by_date(pl.DataFrame(rows, schema=DATED_NEIGHBOURS.table))
     assert found.select("method", "kind", "years_low", "years_high", "n", "bleedover").rows() == [
         ("ROME", "nearest", None, -5.0, 1, 0.5), ("ROME", "nearest", 0.0, 2.0, 1, 0.0),
         ("ROME", "nearest", 5.0, None, 1, 0.25), ("ROME", "random", None, -5.0, 1, 0.25),

@@ -184,7 +184,7 @@ def test_what_was_generated_is_beside_the_probabilities():
     ]  # fmt: skip
     updates = [{"method": name, "mode": "batch", "case_id": "1", "status": "done"} for name in ("FT", "ROME")]
     tables = pl.DataFrame([], TARGETS), pl.DataFrame([], NEIGHBOURS), pl.DataFrame(updates, UPDATES)
-    found = update_metrics(*tables, generations=pl.DataFrame(rows, GENERATIONS))
+    found = update_metrics(*tables, generations=pl.DataFrame(rows, GENERATIONS.table))
     assert found.select("method", *GENERATION_METRICS).rows() == [
         ("unedited", 0.0, 1.0, 0.0, 0.5), ("FT", 1.0, 0.0, 0.5, 0.0), ("ROME", 0.0, 1.0, 0.0, 0.0),
     ]  # fmt: skip
@@ -193,8 +193,9 @@ def test_what_was_generated_is_beside_the_probabilities():
         summary["generated_new"].to_list() == [0, 1, 0] and summary["generated_new_low"][1] > 0
     )  # Wilson's, of one update
     assert not set(GENERATION_METRICS) & set(update_metrics(*tables).columns)
+    broken = pl.DataFrame([generated("FT", 0, "B", "A", (0, 1, 2, 0))], GENERATIONS.table)
     with pytest.raises(DataError, match=r"generations, row 1: new_after 2\.0 is not a probability"):
-        update_metrics(*tables, generations=pl.DataFrame([generated("FT", 0, "B", "A", (0, 1, 2, 0))], GENERATIONS))
+        update_metrics(*tables, generations=broken)
 
 
 # --- from a model to the summary ---

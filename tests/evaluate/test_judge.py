@@ -14,7 +14,7 @@ from anachron.evaluate.judge import INSTRUCTIONS, agreement, answers_to_judge, j
 from anachron.evaluate.measures.audit import AUDIT
 from anachron.io.answers import Answer
 from anachron.io.llm_settings import NoAnswer
-from anachron.io.run_folder import EDITS, open_run
+from anachron.io.run_folder import Kind, open_run
 from support.llm_server import Reply, chat, error, prompt_of, serving
 
 needs_openai = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
@@ -45,12 +45,12 @@ ROWS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with open_run(tmp_path / "run", {}, EDITS) as run:
+    with open_run(tmp_path / "run", {}, Kind.EDITS) as run:
         run.record["methods"] = {
             "FT": {"identity": {"method": "FT", "settings": {}}},
             "ROME": {"identity": {"method": "ROME", "settings": {"averaged_key": True}}},
         }
-        run.write_table("audit.parquet", pl.DataFrame(ROWS, AUDIT))
+        run.write_table("audit.parquet", pl.DataFrame(ROWS, AUDIT.table))
         run.finish()
     return tmp_path / "run"
 
@@ -152,16 +152,16 @@ def test_a_judge_that_is_interrupted_goes_on_and_one_that_says_nothing_fails(
 
 
 def test_runs_that_cannot_be_judged(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    with open_run(tmp_path / "bare", {}, EDITS) as bare:
+    with open_run(tmp_path / "bare", {}, Kind.EDITS) as bare:
         bare.finish()
     assert run(tmp_path / "bare", "http://127.0.0.1:1/v1") == 2
     assert "make the run with evaluate --audit" in capsys.readouterr().err
     (folder / "audit.parquet").write_bytes(b"other")
     assert run(folder, "http://127.0.0.1:1/v1") == 2
     assert "audit.parquet is damaged" in capsys.readouterr().err
-    with open_run(tmp_path / "archived", {}, EDITS) as archived:
+    with open_run(tmp_path / "archived", {}, Kind.EDITS) as archived:
         archived.record["methods"] = {}
-        rows = pl.DataFrame(ROWS[:1], AUDIT).with_columns(new_names=pl.lit([], pl.List(pl.String)))
+        rows = pl.DataFrame(ROWS[:1], AUDIT.table).with_columns(new_names=pl.lit([], pl.List(pl.String)))
         archived.write_table("audit.parquet", rows)
     assert run(tmp_path / "archived", "http://127.0.0.1:1/v1") == 2
     assert "no answer about an update with a new object" in capsys.readouterr().err
@@ -197,7 +197,7 @@ def test_verdicts_are_read(text: str, correct: bool | None):
 
 
 def test_answers_of_the_clean_model_are_judged_once_and_those_of_each_number_of_edits():
-    table = pl.DataFrame(ROWS, AUDIT)
+    table = pl.DataFrame(ROWS, AUDIT.table)
     found = answers_to_judge(table)
     assert found["method"].to_list() == ["unedited"] * 4 + ["FT"] * 4 + ["ROME"] * 4
     assert found.filter(method="unedited")["text"].unique().to_list() == ["Chirac"]

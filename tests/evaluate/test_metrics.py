@@ -465,7 +465,7 @@ def test_a_missing_column_and_a_cell_of_another_type_are_named():
     parts = tables([target()], [], [update()])
     with pytest.raises(DataError, match="targets lacks the column new_after; it needs mode, method, case_id"):
         update_metrics(parts[0].drop("new_after"), *parts[1:])
-    with pytest.raises(DataError, match="targets, row 1: new_after 'many' is not a finite number"):
+    with pytest.raises(DataError, match="targets, row 1: new_after 'many' is no number"):
         update_metrics(parts[0].with_columns(pl.lit("many").alias("new_after")), *parts[1:])
     with pytest.raises(DataError, match="targets, row 1: prompt_number 'first' is no Int64"):
         update_metrics(parts[0].with_columns(pl.lit("first").alias("prompt_number")), *parts[1:])

@@ -39,7 +39,7 @@ def test_the_measure_of_the_recipe_is_added_by_a_file_and_a_line(tmp_path: Path)
     (measures / "capitals.py").write_text(block("python"), "utf-8")
     catalogue = (measures / "catalogue.py").read_text("utf-8")
     catalogue = catalogue.replace("import atoke, audit, dated", "import atoke, audit, capitals, dated")
-    (measures / "catalogue.py").write_text(catalogue.replace("atoke.MEASURE,", "atoke.MEASURE, capitals.MEASURE,"))
+    (measures / "catalogue.py").write_text(catalogue.replace("atoke.ATOKE,", "atoke.ATOKE, capitals.CAPITALS,"))
     for name, module in (("anachron", "-m anachron"), ("python", "")):
         (tmp_path / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
         (tmp_path / name).chmod(0o755)

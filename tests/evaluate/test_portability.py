@@ -17,8 +17,8 @@ from anachron.edit.make import make_edit
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.measures.portability import (
+    PORTABILITY,
     TOKENS,
-    check_portability,
     is_right,
     portability_summary,
     portability_tests,
@@ -101,7 +101,7 @@ def test_a_run_against_a_naive_recount(lm, tmp_path):
         "compositionality I: a question has no answer, or one of a single letter": 1,
         "forgetfulness: it has no question": 1,
     }
-    tests = portability_tests(check_portability(done.tables["portability"], done.tables["updates"]))
+    tests = portability_tests(PORTABILITY.check(done.tables["portability"], done.tables["updates"]))
     clean = naive_rows(lm, case, conditions=True)
     edit = make_edit(lm, "FT", requests_of(case, "FT"), planned[0].settings)
     with edited(lm, edit):
@@ -225,4 +225,4 @@ def test_a_table_with_a_question_twice_is_refused(lm):
     table = rows_of([("a", "edit", 0, 0, "all", 0.0, 1.0, 1.0)] * 2)
     updates = pl.DataFrame({"mode": ["independent"], "method": ["FT"], "case_id": ["a"], "status": ["done"]})
     with pytest.raises(DataError, match="row 2: the same as row 1"):
-        check_portability(table, updates)
+        PORTABILITY.check(table, updates)

@@ -137,7 +137,7 @@ def rows(
 
 
 def metrics_of(*tables: list[dict[str, Any]]) -> dict[str, Any]:
-    (row,) = scenario_metrics(pl.DataFrame([row for table in tables for row in table], OBJECTS)).to_dicts()
+    (row,) = scenario_metrics(pl.DataFrame([row for table in tables for row in table], OBJECTS.table)).to_dicts()
     return row
 
 
@@ -258,7 +258,7 @@ def by_loop(scenario: str, table: list[dict[str, Any]], side: str) -> dict[str, 
 def test_metrics_of_groups_against_loops(run):
     table, updates = run
     tables = pl.DataFrame([], TARGETS), pl.DataFrame([], NEIGHBOURS), pl.DataFrame(updates, UPDATES)
-    found = update_metrics(*tables, pl.DataFrame(table, OBJECTS))
+    found = update_metrics(*tables, pl.DataFrame(table, OBJECTS.table))
     scenario_of = {u["case_id"]: u["scenario"] for u in updates}
     assert found.height == len(updates) * 3 // 2  # the clean model besides
     for row in found.to_dicts():
@@ -287,7 +287,7 @@ def test_the_table_of_objects_is_checked():
         (good, {"scenario": "Archived"}, "scenario 'Archived' is unknown; use one of ReplaceObject, Archive, "),
     ):
         with pytest.raises(DataError, match=message):
-            update_metrics(*tables, pl.DataFrame([done | update], UPDATES), pl.DataFrame(broken, OBJECTS))
+            update_metrics(*tables, pl.DataFrame([done | update], UPDATES), pl.DataFrame(broken, OBJECTS.table))
 
 
 # --- from a file to the summary ---

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.jobs import Callbacks, begin, begun, discard, locked
-from anachron.io.run_folder import SCORES, open_run
+from anachron.io.run_folder import Kind, open_run
 from support.resumable_runs import JOBS, Killed, Resumable, files, killed_at, result, squares
 
 
@@ -158,11 +158,14 @@ def test_a_record_of_work_that_is_none_is_refused_in_one_line(tmp_path: Path, co
 
 
 def test_a_run_folder_is_locked_while_it_is_open(tmp_path: Path):
-    with open_run(tmp_path, {"seed": 0}, SCORES) as run:
+    with open_run(tmp_path, {"seed": 0}, Kind.SCORES) as run:
         run.save()
-        with pytest.raises(ConfigError, match="in use by another process"), open_run(tmp_path, {"seed": 0}, SCORES):
+        with (
+            pytest.raises(ConfigError, match="in use by another process"),
+            open_run(tmp_path, {"seed": 0}, Kind.SCORES),
+        ):
             pass
-    with open_run(tmp_path, {"seed": 0}, SCORES) as run:
+    with open_run(tmp_path, {"seed": 0}, Kind.SCORES) as run:
         assert not run.is_done
 
 

@@ -11,12 +11,8 @@ from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.io.files import read_json, write_json
 from anachron.io.jobs import differences, locked
 from anachron.io.run_folder import (
-    ANSWERS,
-    CHANGES,
-    EDITS,
     FORMAT,
-    KINDS,
-    SCORES,
+    Kind,
     RunFolder,
     kind_of,
     open_run,
@@ -238,13 +234,13 @@ def test_leftovers_of_killed_writers_are_removed_where_the_run_writes(tmp_path):
 
 
 def test_a_run_says_its_kind_and_older_records_are_told_by_their_settings(tmp_path: Path) -> None:
-    for kind in KINDS:
+    for kind in Kind:
         with open_run(tmp_path / kind, {"label": "m"}, kind) as run:
             run.finish()
         assert kind_of(tmp_path / kind) == kind == RunFolder.read(tmp_path / kind).record["kind"]
     older = {
-        SCORES: {"label": "m"}, ANSWERS: {"what": "asked"}, CHANGES: {"what": "horizon"},
-        EDITS: {"mode": "batch", "number_of_updates": 3},
+        Kind.SCORES: {"label": "m"}, Kind.ANSWERS: {"what": "asked"}, Kind.CHANGES: {"what": "horizon"},
+        Kind.EDITS: {"mode": "batch", "number_of_updates": 3},
     }  # fmt: skip
     for kind, settings in older.items():
         folder = tmp_path / f"older {kind}"

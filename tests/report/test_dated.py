@@ -15,7 +15,7 @@ from rich.console import Console
 from anachron.analysis.statistics import wilson
 from anachron.core.errors import DataError
 from anachron.core.labels import split_label
-from anachron.evaluate.measures.dated import DATED as COLUMNS
+from anachron.evaluate.measures.dated import DATED as QUESTIONS
 from anachron.evaluate.measures.dated import DATED_NEIGHBOURS
 from anachron.evaluate.measures.dated_metrics import (
     DATED_METRICS,
@@ -59,8 +59,8 @@ def tables(methods=METHODS, modes=("independent",), cases=4):
                 })  # fmt: skip
     empty = dict.fromkeys(UPDATES)
     return (
-        pl.DataFrame(dated, COLUMNS),
-        pl.DataFrame(neighbours, DATED_NEIGHBOURS),
+        pl.DataFrame(dated, QUESTIONS.table),
+        pl.DataFrame(neighbours, DATED_NEIGHBOURS.table),
         pl.DataFrame([empty | row for row in updates], UPDATES),
     )
 
@@ -191,7 +191,7 @@ def asked(methods=METHODS, modes=("independent",), kinds=("nearest", "random")):
 def neighbours_of(rows):
     """The table of such rows, with the labels of methods split."""
     split = [dict(zip(("method", "variant"), split_label(row["method"]), strict=True)) for row in rows]
-    return pl.DataFrame([row | method for row, method in zip(rows, split, strict=True)], DATED_NEIGHBOURS)
+    return pl.DataFrame([row | method for row, method in zip(rows, split, strict=True)], DATED_NEIGHBOURS.table)
 
 
 def drawn_by(panel, method):

@@ -50,6 +50,7 @@ def check_whole(table: Table, width: int) -> None:
     """All columns are drawn, in their order behind the names of the rows, with every letter of every cell."""
     lines = drawn(table, width)
     assert max(map(len, lines)) <= width
+    assert not any(cell.strip() in ("↑", "↓") for line in lines for cell in line.split("┃"))  # beside its heading
     text = "".join("".join(lines).split())
     assert all("".join(words.split()) in text for words in (table.title, *table.notes))
     grids = read_back(lines)

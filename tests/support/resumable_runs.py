@@ -16,7 +16,7 @@ import pytest
 
 from anachron.io import files as io
 from anachron.io.jobs import Callbacks
-from anachron.io.run_folder import SCORES, open_run
+from anachron.io.run_folder import Kind, open_run
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Resumable:
 
 def squares(numbers: int, out: Path, callbacks: Callbacks) -> list[int]:
     """A job that can be resumed, as short as it gets."""
-    with open_run(out, {"numbers": numbers}, SCORES) as run:
+    with open_run(out, {"numbers": numbers}, Kind.SCORES) as run:
         run.remove_leftovers("parts")
         for number in range(numbers):
             if not run.has(f"parts/{number}.json", callbacks.warn):

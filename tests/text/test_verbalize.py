@@ -334,13 +334,19 @@ def test_a_table_without_any_success_or_any_row_keeps_its_types():
         (facts(fact_id=["a", "a", "b"]), r"row 2: the same as row 1 \(fact_id 'a'\)"),
         (facts(fact_id=["a", None, "b"]), "t, row 2: fact_id None is empty"),
         (facts(fact_id=["a", "", "b"]), "t, row 2: fact_id '' is empty"),
-        (facts(popularity=["x", "1", "2"]), "t, row 1: popularity 'x' is not a finite number"),
+        (facts(popularity=["x", "1", "2"]), "t, row 1: popularity 'x' is no number"),
     ],
 )
 def test_tables_that_are_refused(table: pl.DataFrame, words: str):
     with pytest.raises(DataError, match=words) as caught:
         facts_table(table, "t")
     assert "\n" not in str(caught.value)
+
+
+def test_ids_that_are_numbers_stay_numbers():
+    assert facts_table(facts(fact_id=[7, 8, 9]), "t")["fact_id"].to_list() == [7, 8, 9]
+    with pytest.raises(DataError, match=r"row 3: the same as row 1 \(fact_id 7\)"):
+        facts_table(facts(fact_id=[7, 8, 7]), "t")
 
 
 def test_a_model_needs_more_columns_and_dates_that_are_dates():

@@ -16,7 +16,7 @@ from anachron.analysis.statistics import RESAMPLES, bootstrap_mean, interval_cel
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.errors import DataError
 from anachron.core.periods import STATUSES
-from anachron.io.schemas import Column, Schema, one_of, refuse_duplicates, refuse_rows
+from anachron.io.schemas import FINITE, Column, Schema, one_of, refuse_duplicates, refuse_rows
 
 RUN_KEYS = ["model", "format", "prefix"]
 RunKey = tuple[str, str, str]  # model, format, prefix
@@ -43,7 +43,7 @@ SCORES = Schema(
         "time": Column(),
         "status": Column(filled=True, rules=(one_of(STATUSES),)),
         "alpha": Column(pl.Float64),
-        "logp": Column(pl.Float64, filled=True),
+        "logp": Column(pl.Float64, filled=True, rules=(FINITE,)),
     },
 )
 SCORE_COLUMNS = tuple(SCORES.columns)
@@ -57,16 +57,17 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
     for all models together, and a row that is there twice. Dates are spelt in one way (``01985`` becomes ``1985``), the
     statement without a date has no time; a time that is no date is left as it is, for W and R do not need it.
     """
-    if scores.height == 0 and set(SCORES.columns) <= set(scores.columns):
+    # An undated row has no position: whatever a file wrote there is none
+    table = SCORES.read(scores.with_columns(pl.col("^alpha$").cast(pl.Float64, strict=False)), others=True)
+    if not table.height:
         raise DataError("the score table has no rows")
-    table = SCORES.read(scores, others=True).select(scores.columns)
     name, dated = SCORES.name, table["status"] != "none"
     reserved = table["model"] == POOLED
     refuse_rows(scores, "model", reserved, "is the name of all models together; choose another label", name)
     table = table.with_columns(_times(table, dated))
     undated = dated & table["time"].is_null()
     refuse_rows(scores, "time", undated, "is empty; only a row of status none has no date", name)
-    placeless = dated & table["alpha"].is_null()
+    placeless = dated & ~table["alpha"].is_finite().fill_null(False)
     refuse_rows(scores, "alpha", placeless, "is not a finite number; every dated row needs one", name)
     refuse_duplicates(table, [*FACT_KEYS, "granularity", "time"], name)
     return table

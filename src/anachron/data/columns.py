@@ -142,9 +142,11 @@ def _checked_texts(raw: pl.DataFrame) -> dict[str, list[str | None]]:
     text["EndDate"] = [value or None for value in text["EndDate"]]
     ends = () if open_ends else ("EndDate",)
     for name in ("SubjectLabel", "RelationLabel", "ObjectLabel", "Statement", "StartDate", *ends, "Status"):
-        refuse_rows(raw, name, pl.Series([not value for value in text[name]]), "is empty; give a value")
-    unknown = pl.Series([(status or "").casefold() not in _STATUSES for status in text["Status"]])
-    refuse_rows(raw, "Status", unknown, f"is unknown; use one of {', '.join(_STATUS_NAMES.values())}")
+        if None in text[name] or "" in text[name]:
+            refuse_rows(raw, name, pl.Series([not value for value in text[name]]), "is empty; give a value")
+    unknown = {s for s in set(text["Status"]) if s is not None and s.casefold() not in _STATUSES}
+    bad = pl.Series([status in unknown for status in text["Status"]])
+    refuse_rows(raw, "Status", bad, f"is unknown; use one of {', '.join(_STATUS_NAMES.values())}")
     return text
 
 

@@ -47,7 +47,7 @@ def load_dataset(
     split, revision: of a hub data set.
     as_of: of a file of facts, the date up to which they are known (at most today, the default); facts without an end
         hold until then, and no later date is asked about.
-    language: of a file of facts, that of its questions and dates: en, fr, de, es, or a file of openings, see
+    language: of a file of facts, that of its questions and dates: a code such as fr, or a file of openings, see
         `anachron.text.languages.language_of`.
     sampling: of a file of facts, how its dates are chosen: a name of `anachron.core.contexts.SAMPLINGS`.
     limit: take so many facts only, see `Dataset.sample`, of those that can be asked.

@@ -8,7 +8,7 @@ import polars as pl
 
 from anachron.core.errors import DataError
 from anachron.io.json_answers import by_frequency
-from anachron.io.schemas import NOT_BLANK, Column, Schema, refuse_missing
+from anachron.io.schemas import EMPTY, Column, Schema, refuse_duplicates, refuse_missing, refuse_rows
 from anachron.io.tables import harmless
 from anachron.text.templates import FactToWord, Failed, Outcome, Verbalised
 from anachron.text.verbalize import NEEDED, NEEDED_BY_MODELS, fact_to_word
@@ -36,9 +36,11 @@ def facts_table(table: pl.DataFrame, name: str) -> pl.DataFrame:
     """
     refuse_missing(table.columns, NEEDED, name, f"a table of facts needs {', '.join(NEEDED)}")
     table = table.drop([column for column in QUESTION_COLUMNS if column in table.columns])
-    columns = {"fact_id": Column(filled=True, rules=(NOT_BLANK,))}
-    columns |= {column: Column(kind) for column, kind in NUMBERS.items() if column in table.columns}
-    return Schema(name, columns, ("fact_id",)).read(table, others=True).select(table.columns)
+    ids = pl.col("fact_id")  # of any type, which it keeps
+    refuse_rows(table, "fact_id", ids.is_null() | (ids.cast(pl.String) == ""), EMPTY, name)
+    refuse_duplicates(table, ["fact_id"], name)
+    numbers = {column: Column(kind) for column, kind in NUMBERS.items() if column in table.columns}
+    return Schema(name, numbers).read(table, others=True)
 
 
 def facts_to_word(table: pl.DataFrame, name: str, *, by_model: bool) -> list[FactToWord]:

@@ -74,8 +74,8 @@ def read_verdict(reply: Answer | NoAnswer) -> Judgement:
 def answers_to_judge(audit: pl.DataFrame) -> pl.DataFrame:
     """A row an answer of a model, the clean one (``unedited``) first, where an update has a new object.
 
-    audit: a run's table `anachron.evaluate.results.AUDIT`; of lifelong editing with ``edits``, which stays. Columns of
-    the answer: ``prompt``, ``new_names``, ``text`` and ``rule``, whether the rule takes it for right.
+    audit: a run's table `anachron.evaluate.measures.audit.AUDIT`; of lifelong editing with ``edits``, which stays.
+    Columns of the answer: ``prompt``, ``new_names``, ``text`` and ``rule``, whether the rule takes it for right.
     """
     key = ["mode", *METHOD, *(name for name in ("edits",) if name in audit.columns)]
     asked = ["case_id", "kind", "prompt_number", "prompt", "new_names"]

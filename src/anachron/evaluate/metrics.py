@@ -15,9 +15,9 @@ from anachron.analysis.statistics import interval_cells, normal_mean, wilson_mea
 from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import REPLACEMENT, SCENARIOS
 from anachron.core.labels import PLAIN
-from anachron.evaluate.measures.audit import ANSWERS, AUDIT_METRICS, NAMES, audit_metrics, check_audit
-from anachron.evaluate.measures.generations import GENERATION_METRICS, check_generations, generation_metrics
-from anachron.evaluate.measures.scenarios import SCENARIO_METRICS, check_objects, scenario_metrics
+from anachron.evaluate.measures.audit import ANSWERS, AUDIT, AUDIT_METRICS, NAMES, audit_metrics
+from anachron.evaluate.measures.generations import GENERATION_METRICS, GENERATIONS, generation_metrics
+from anachron.evaluate.measures.scenarios import OBJECTS, SCENARIO_METRICS, scenario_metrics
 from anachron.evaluate.results import (
     KEYS,
     METHOD,
@@ -106,12 +106,12 @@ def update_metrics(
     results = check_results(targets, neighbours, updates)
     rows = in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
     if objects is not None and objects.height:
-        rows = _with_groups(rows, check_objects(objects, results[2]))
+        rows = _with_groups(rows, OBJECTS.check(objects, results[2]))
     if generations is not None and generations.height:
-        of_texts = generation_metrics(_with_clean(check_generations(generations, results[2]), ("text", "new", "old")))
+        of_texts = generation_metrics(_with_clean(GENERATIONS.check(generations, results[2]), ("text", "new", "old")))
         rows = rows.join(of_texts, on=KEYS, how="left", maintain_order="left")
     if audit is not None and audit.height:
-        table = check_audit(audit, results[2])
+        table = AUDIT.check(audit, results[2])
         answered = audit_metrics(_with_clean(table, ("text", "stopped", "new", "old"), list(NAMES)))
         rows = rows.join(answered, on=KEYS, how="left", maintain_order="left")
     return rows

@@ -15,7 +15,7 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
 from anachron.core.facts import DECISIONS, REPLACEMENT, SCENARIOS
 from anachron.core.labels import PLAIN, VARIANTS
-from anachron.io.schemas import NOT_BELOW_0, PROBABILITY, Column, Schema, one_of, refuse_rows
+from anachron.io.schemas import FINITE, NOT_BELOW_0, PROBABILITY, Column, Schema, one_of, refuse_rows
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
 TARGET_KINDS = ("update", "generalization")
@@ -83,6 +83,7 @@ def schema(
             filled=column in REQUIRED,
             optional=column in absent,
             rules=(
+                *([FINITE] if kind == NUMBER else []),
                 *([one_of(allowed[column])] if column in allowed else []),
                 *([PROBABILITY] if column in PROBABILITIES else []),
                 *([NOT_BELOW_0] if column in NOT_NEGATIVE else []),

@@ -41,7 +41,7 @@ from anachron.evaluate.results import METHOD
 from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
 from anachron.io.files import Json, versions
 from anachron.io.jobs import Callbacks, now, refuse_others
-from anachron.io.run_folder import EDITS, RunFolder, open_run
+from anachron.io.run_folder import Kind, RunFolder, open_run
 from anachron.lm.generation import ends_of
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
@@ -126,7 +126,7 @@ def opened(
         "audit": None if measures.audit is None else asdict(measures.audit), "answer_ends": _answer_ends(lm, measures),
         "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
-    with identified(lm, weights), open_run(folder, identity, EDITS, CLEAN) as run, _same_day(lm, run):
+    with identified(lm, weights), open_run(folder, identity, Kind.EDITS, CLEAN) as run, _same_day(lm, run):
         record = run.record
         _add_methods(record, methods, folder)
         run.remove_leftovers(*record["methods"])

@@ -7,6 +7,7 @@ it was written: a reader refuses it, and whoever opens the folder to go on makes
 import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from os.path import normpath
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,6 @@ from anachron.io.tables import parse_table, table_bytes
 
 RUN_FILE = "run.json"
 FORMAT = 2
-# What was done: statements scored, questions about facts or about changes answered, updates made and judged.
-KINDS = SCORES, ANSWERS, CHANGES, EDITS = "scores", "answers", "changes", "edits"
 # What a thing is called, not what it is: a model's label; where data was read from (its fingerprint says what it is).
 NAMES = frozenset({"dataset", "updates", "label"})
 # Where a server's address stands, and the other addresses that are said to have served the same model.
@@ -43,34 +42,43 @@ SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "fi
 REPAIR = "repeat the command that made the folder: damaged files are then made again"
 
 
+class Kind(StrEnum):
+    """What a run did: statements scored, questions about facts or about changes answered, updates made and judged."""
+
+    SCORES = "scores"
+    ANSWERS = "answers"
+    CHANGES = "changes"
+    EDITS = "edits"
+
+
 @contextmanager
-def open_run(path: Path, settings: Json, kind: str, *folders: str) -> Iterator["RunFolder"]:
+def open_run(path: Path, settings: Json, kind: Kind, *folders: str) -> Iterator["RunFolder"]:
     """A run folder to go on in, which is locked meanwhile, without what killed writers left in it and in its folders.
 
-    kind: of the run, one of `KINDS`, as its record says it. Raises as `locked` and `RunFolder.open`.
+    kind: as the run's record says it. Raises as `locked` and `RunFolder.open`.
     """
     with locked(path / ".lock", path):
         run = RunFolder.open(path, settings)
-        run.record.setdefault("kind", kind)
+        run.record.setdefault("kind", kind.value)
         run.remove_leftovers(*folders)
         yield run
 
 
-def kind_of(path: Path | str) -> str | None:
-    """What kind of run a folder holds, finished or not, by its record; None where it holds none.
-
-    Records that were written before they said it are told by their settings.
-    """
+def kind_of(path: Path | str) -> Kind | None:
+    """What kind of run a folder holds, finished or not, by its record; None where it holds none."""
     file = Path(path) / RUN_FILE
     record = read_json(file) if file.is_file() else None
-    settings = record.get("settings") if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(settings, dict):
-        return None
-    if record.get("kind") in KINDS:
-        return str(record["kind"])
+    return _kind(record) if isinstance(record, dict) and isinstance(record.get("settings"), dict) else None
+
+
+def _kind(record: Json) -> Kind | None:
+    """By what a record says; one that was written before records said it is told by its settings."""
+    settings = record["settings"]
+    if record.get("kind") in tuple(Kind):
+        return Kind(record["kind"])
     if "what" in settings:
-        return {"asked": ANSWERS, "horizon": CHANGES}.get(settings["what"])
-    return EDITS if {"number_of_updates", "mode"} <= settings.keys() else SCORES
+        return {"asked": Kind.ANSWERS, "horizon": Kind.CHANGES}.get(settings["what"])
+    return Kind.EDITS if {"number_of_updates", "mode"} <= settings.keys() else Kind.SCORES
 
 
 @contextmanager
@@ -88,6 +96,11 @@ class RunFolder:
 
     def __init__(self, path: Path, record: Json) -> None:
         self.path, self.record = path, record
+
+    @property
+    def kind(self) -> Kind | None:
+        """What kind of run it is; None of a kind that this version does not know."""
+        return _kind(self.record)
 
     @classmethod
     def read(cls, path: Path) -> "RunFolder":

@@ -30,6 +30,7 @@ def one_of(known: Sequence[str]) -> Rule:
 
 EMPTY = "is empty; every row needs one"
 NOT_BLANK = Rule(lambda cell: cell.str.strip_chars() != "", EMPTY)
+FINITE = Rule(lambda cell: cell.is_finite(), "is not a finite number; give one or leave it empty")
 PROBABILITY = Rule(lambda cell: cell.is_between(0, 1), "is not a probability; it must be 0 to 1, not a logarithm")
 NOT_BELOW_0 = Rule(lambda cell: cell >= 0, "is below 0; it must be 0 or more, or null")
 
@@ -66,10 +67,11 @@ class Schema:
         return {name: column.kind for name, column in self.columns.items()}
 
     def read(self, table: pl.DataFrame, *, others: bool = False) -> pl.DataFrame:
-        """The table with its columns in their order and types. others: its further columns stay, behind them.
+        """The table with just these columns, in their order and types.
 
-        Raises `DataError` for a column that is missing, and for the first row with a cell that is of another type, not
-        finite, empty where each row needs one, or against a rule, and for two rows of the same keys.
+        others: its further columns stay, and all columns where they are; those that were missing come last. Raises
+        `DataError` for a column that is missing, and for the first row with a cell that is of another type, empty where
+        each row needs one, or against a rule, and for two rows of the same keys.
         """
         needed = [name for name, column in self.columns.items() if not column.optional]
         refuse_missing(table.columns, needed, self.name, self.remedy or f"it needs {', '.join(needed)}")
@@ -85,17 +87,14 @@ class Schema:
         )
         if self.keys:
             refuse_duplicates(typed, self.keys, self.name)
-        return typed.select(*self.columns, *([n for n in table.columns if n not in self.columns] if others else []))
+        return typed if others else typed.select(*self.columns)
 
     def _check(self, name: str, column: Column, given: pl.DataFrame, typed: pl.DataFrame) -> None:
         """Refuse the first row whose cell cannot be read as its type, is empty or breaks a rule."""
         cells = typed[name]
         lost = cells.is_null() & given[name].is_not_null()
-        if cells.dtype.is_float():
-            bad = lost | ~cells.is_finite().fill_null(not column.filled)
-            fix = "every row needs one" if column.filled else "give one or leave it empty"
-            refuse_rows(given, name, bad, f"is not a finite number; {fix}", self.name)
-        refuse_rows(given, name, lost, f"is no {column.kind}; write it as one", self.name)
+        kind = "number" if cells.dtype.is_float() else column.kind
+        refuse_rows(given, name, lost, f"is no {kind}; write it as one", self.name)
         if column.filled:
             refuse_rows(given, name, cells.is_null(), EMPTY, self.name)
         for rule in column.rules:
@@ -111,11 +110,6 @@ def _cast(cells: pl.Series, kind: Kind) -> pl.Series:
     if read.dtype.is_integer() and cells.dtype.is_float():
         return read.set((cells % 1 != 0).fill_null(False), None)  # a cast would cut 1.5 to 1
     return read
-
-
-def columns_of(types: Mapping[str, Kind], **changed: Column) -> dict[str, Column]:
-    """Columns of these types without any rule, but for those that are given whole."""
-    return {name: changed.get(name, Column(kind)) for name, kind in types.items()}
 
 
 def refuse_missing(found: Iterable[str], needed: Sequence[str], name: str, remedy: str) -> None:

@@ -16,7 +16,7 @@ from anachron.data.loaders import load_dataset
 from anachron.data.own.files import is_fact_file
 from anachron.io.files import Json, versions
 from anachron.io.jobs import Callbacks, now
-from anachron.io.run_folder import SCORES, RunFolder, open_run
+from anachron.io.run_folder import Kind, RunFolder, open_run
 from anachron.io.tables import table_bytes
 from anachron.lm.formats import ChatTemplate, Format
 from anachron.lm.loading import load_model
@@ -130,7 +130,7 @@ def run_probe(
     recorded = recorded_identity(lm, folder)
     of_model = recorded or {**lm.identity(), "edit_prefix": lm.prefix or None}
     identity, style = _identity(lm.name, of_model, data, settings)
-    with open_run(folder, identity, SCORES, PARTS) as run:
+    with open_run(folder, identity, Kind.SCORES, PARTS) as run:
         if settings.label is not None and settings.label != run.record["settings"]["label"]:
             rename(run, settings.label)
         if recorded is None:

@@ -18,7 +18,7 @@ from anachron.core.dates import Date
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.files import Json, file_fingerprint
 from anachron.io.jobs import locked
-from anachron.io.run_folder import ANSWERS, RUN_FILE, RunFolder, kind_of
+from anachron.io.run_folder import RUN_FILE, Kind, RunFolder
 from anachron.io.tables import read_table
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
@@ -83,7 +83,7 @@ def finished(folder: Path) -> RunFolder:
     run = RunFolder.read(folder)
     if not run.is_done:
         raise DataError(f"{folder}: the run is not finished; repeat its probe command to resume it")
-    if kind_of(folder) == ANSWERS:
+    if run.kind is Kind.ANSWERS:
         raise DataError(
             f"{folder} holds answers and no scores (of --backend chat or generate); its tables are facts.csv and "
             "ask.json, in it"

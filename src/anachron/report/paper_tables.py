@@ -88,7 +88,7 @@ def edits_papers(summary: pl.DataFrame, layout: Layout) -> list[PaperTable]:
     edited = [method != UNEDITED for method in summary["method"]]
     compared = [row if one else None for row, one in zip(summary.select(within).rows(), edited, strict=True)]
     about = "; ".join(part for part in (same_in_all(summary), INTERVAL) if part)
-    columns = {**layout.columns, **layout.measured(summary)}
+    columns = layout.shown(summary)
     columns = {heading: column for heading, column in columns.items() if summary[column[0]].null_count() < len(summary)}
     beside = max(BESIDE - len(words) + 1, 1)
     parts = [dict(list(columns.items())[first : first + beside]) for first in range(0, len(columns), beside)]

@@ -55,7 +55,16 @@ class Table:
 
     def latex(self, name: str, caption: str) -> str:
         """A float with a caption and a label, for LaTeX with the package booktabs."""
-        return latex_table(name, caption, self.titles, self.rows, [column.number for column in self.columns])
+        from tabulate import tabulate
+
+        aligned = ["right" if column.number else "left" for column in self.columns] if self.rows else None
+        body = tabulate(self.rows, self.titles, tablefmt="latex_booktabs", disable_numparse=True, colalign=aligned)
+        body = _signs(body, {sign: SIGNS[sign] for sign in SIGNS if sign not in "<>"})  # tabulate has set those two
+        caption = _signs(re.sub(r"([&%#$_])", r"\\\1", caption), SIGNS)
+        label = name.replace("_", "-")
+        return (
+            f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\label{{tab:{label}}}\n{body}\n\\end{{table}}\n"
+        )
 
     def fits(self, room: int) -> bool:
         """Whether a terminal of so many letters shows all columns side by side."""
@@ -72,7 +81,10 @@ class Table:
         for place, width in zip(places, self._widths(places, room), strict=True):
             column = self.columns[place]
             grid.add_column(
-                Text(column.title), justify="right" if column.number else "left", width=width, overflow="fold"
+                Text(_folded(column.title, width)),
+                justify="right" if column.number else "left",
+                width=width,
+                overflow="fold",
             )
         for number, row in enumerate(self.rows):
             begins = number == 0 or (bool(self.sections) and self.sections[number] != self.sections[number - 1])
@@ -135,7 +147,19 @@ def _longest(text: str) -> int:
 
 
 def _words(text: str) -> list[str]:
-    return text.split() or [""]
+    """What stays on one line: words, an arrow with the word before it."""
+    return re.findall(r"\S+(?: [↑↓](?!\S))?", text) or [""]
+
+
+def _folded(title: str, width: int) -> str:
+    """A heading on lines of at most so many letters; words that are longer are left to rich."""
+    lines = [""]
+    for line in title.split("\n"):
+        for word in _words(line):
+            joined = f"{lines[-1]} {word}".lstrip()
+            lines[-1:] = [joined] if cell_len(joined) <= width else [*filter(None, lines[-1:]), word]
+        lines.append("")
+    return "\n".join(lines[:-1])
 
 
 def with_bounds(
@@ -151,22 +175,6 @@ def with_bounds(
     if low is None or high is None:
         return text
     return f"{text} [{factor * low:z.{decimals}f}, {factor * high:z.{decimals}f}]"
-
-
-def latex_table(
-    name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]
-) -> str:
-    """Cells of text as a table float. right: of each column, whether it is set to the right."""
-    from tabulate import tabulate
-
-    body = tabulate(
-        rows, header, tablefmt="latex_booktabs", disable_numparse=True,
-        colalign=["right" if r else "left" for r in right] if rows else None,
-    )  # fmt: skip
-    body = _signs(body, {sign: SIGNS[sign] for sign in SIGNS if sign not in "<>"})  # tabulate has set those two
-    caption = _signs(re.sub(r"([&%#$_])", r"\\\1", title), SIGNS)
-    label = name.replace("_", "-")
-    return f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\label{{tab:{label}}}\n{body}\n\\end{{table}}\n"
 
 
 def _signs(text: str, commands: Mapping[str, str]) -> str:

@@ -29,7 +29,8 @@ def language_files() -> Mapping[str, Mapping[str, Any]]:
     return {code: json.loads(found[code].read_text("utf-8")) for code in order}
 
 
-def by_language(key: str) -> dict[str, Any]:
+@cache
+def by_language(key: str) -> Mapping[str, Any]:
     """English name of a language -> what its file has under a key, of the languages that have it."""
     return {words["language"]: words[key] for words in language_files().values() if key in words}
 

@@ -8,7 +8,7 @@ import pytest
 
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
-from anachron.io.run_folder import CHANGES, open_run, reopen_run
+from anachron.io.run_folder import Kind, open_run, reopen_run
 from anachron.probe.ask.matching import EMPTY, REFUSED, UNANSWERED, UNREADABLE
 from anachron.probe.horizon.asking import OLD, TWICE, UNASKED
 from anachron.probe.horizon.changes import Change
@@ -227,7 +227,7 @@ def test_a_horizon_that_is_there_is_judged_again_without_its_model(tmp_path) -> 
     random = np.random.default_rng(0)
     months = random.integers(2010 * 12, 2026 * 12, 300)
     table = timed(months, (months < 2018 * 12) * 1.0).with_columns(decoy_wins=pl.lit(0.0))
-    with open_run(tmp_path / ASKED, {"label": "m"}, CHANGES) as run:
+    with open_run(tmp_path / ASKED, {"label": "m"}, Kind.CHANGES) as run:
         run.finish()
     first = _written(tmp_path, "m", table, None, None, 1.0)
     again = read_horizon(tmp_path, claim=2016 * 12)

@@ -27,13 +27,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import polars as pl
-
 from anachron.core.dates import Date, as_date
 from anachron.core.facts import REPLACEMENT
 from anachron.data.updates.case_records import SLOT, EditCase
 from anachron.evaluate.measures.measure import Measure
-from anachron.evaluate.results import ACCURACY, COUNT, NUMBER, PAIR, PROMPT, TEXT, Types, check_owners, read, schema
+from anachron.evaluate.results import ACCURACY, COUNT, NUMBER, PAIR, PROMPT, TEXT
 from anachron.io.files import Json
 from anachron.text.dates import span_in_words
 from anachron.text.openings import behind_opening, mention
@@ -42,9 +40,6 @@ CURRENT = ("ces", "ces_p", "crs")
 HISTORICAL = ("hes", "hes_p", "hrs")
 EXTENTS = ("extent_new", "extent_old")
 ATOKE_KINDS = (*CURRENT, *HISTORICAL, *EXTENTS)
-# One row per question of AToKe about an update: p of both answers; accuracy: share of the right one's tokens that are
-# the model's first choice. kind: one of `ATOKE_KINDS`.
-ATOKE: Types = {**PROMPT, **PAIR, **ACCURACY}
 _VERB = re.compile(r"\b(is|are)\b(?!.*\b(?:is|are)\b)")  # the last one
 _PAST = {"is": "was", "are": "were"}
 
@@ -195,14 +190,9 @@ def atoke_rows(
     return rows
 
 
-def check_atoke(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of AToKe's questions, checked in the same way."""
-    table = read(schema("atoke", ATOKE, ["kind", "prompt_number"], {"kind": ATOKE_KINDS}), atoke)
-    check_owners("atoke", table, updates, ["new_after", "old_after", "accuracy_after"])
-    return table
-
-
-MEASURE = Measure(
+# One row per question of AToKe about an update: p of both answers; accuracy: share of the right one's tokens that are
+# the model's first choice.
+ATOKE = Measure(
     name="atoke",
     entry={"kind": TEXT, "prompt_number": COUNT, "new": NUMBER, "old": NUMBER, "accuracy": NUMBER},
     how=lambda measures: measures.dated,
@@ -210,4 +200,8 @@ MEASURE = Measure(
     counted=lambda case, dating: exact_pairs(case),
     rows=lambda case, dating, scores: atoke_rows(case, scores.p, scores.accuracy),
     unasked=True,
+    table={**PROMPT, **PAIR, **ACCURACY},
+    keys=("kind", "prompt_number"),
+    known={"kind": ATOKE_KINDS},
+    scores=("new_after", "old_after", "accuracy_after"),
 )

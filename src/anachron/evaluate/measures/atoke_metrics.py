@@ -7,7 +7,7 @@ Everything starts from the tables ``atoke`` and ``updates``; the questions are t
 import polars as pl
 
 from anachron.core.facts import REPLACEMENT
-from anachron.evaluate.measures.atoke import CURRENT, EXTENTS, HISTORICAL, check_atoke
+from anachron.evaluate.measures.atoke import ATOKE, CURRENT, EXTENTS, HISTORICAL
 from anachron.evaluate.metrics import ACCURACY, OF_CLEAN, clean_scores, in_order
 from anachron.evaluate.results import KEYS, check_updates
 
@@ -29,7 +29,7 @@ def atoke_metrics(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     for tables that break their rules.
     """
     known = check_updates(updates).filter(pl.col("scenario") == REPLACEMENT)
-    scored = check_atoke(atoke, known)
+    scored = ATOKE.check(atoke, known)
     keys, pair = ["mode", "case_id", "kind", "prompt_number"], ["new_before", "old_before"]
     clean = clean_scores(scored, keys, pair, ACCURACY).with_columns(
         new_after="new_before", old_after="old_before", accuracy_after="accuracy_before"

@@ -24,23 +24,13 @@ from anachron.evaluate.results import (
     PROMPT,
     TARGET_KINDS,
     TEXT,
-    Types,
-    check_owners,
-    read,
-    schema,
 )
 from anachron.io.files import Json
 
 ANSWERS = ("answer_new", "answer_old", "answer_neither", "answer_unstopped")
 AUDIT_METRICS = (*ANSWERS, *(f"generalization_{name}" for name in ANSWERS))
 SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
-# One row per prompt that a model was to answer (`anachron.evaluate.measures.audit`): prompt, names of new and old
-# objects, the answer, whether it ended by itself, and whether it is a new or an old object and nothing else (0, 1).
-NAMES: Types = {"prompt": TEXT, "new_names": pl.List(TEXT), "old_names": pl.List(TEXT)}
-AUDIT: Types = {
-    **PROMPT, **NAMES, "text_before": TEXT, "text_after": TEXT, "stopped_before": NUMBER, "stopped_after": NUMBER,
-    **PAIR,
-}  # fmt: skip
+NAMES = {"prompt": TEXT, "new_names": pl.List(TEXT), "old_names": pl.List(TEXT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +93,7 @@ def audit_rows(case: EditCase, answers: Sequence[tuple[str, bool]]) -> list[Json
 
 
 def audit_metrics(audit: pl.DataFrame) -> pl.DataFrame:
-    """One row per mode, method and update with its `AUDIT_METRICS`, from a table of `results.AUDIT`.
+    """One row per mode, method and update with its `AUDIT_METRICS`, from a table of `AUDIT`.
 
     ``answer_new`` is 1 where the answer to the update prompt is a new object, word for word, else 0; ``answer_old``
     the same of an old one; ``answer_neither`` 1 where it is none of them; ``answer_unstopped`` 1 where the model did
@@ -122,13 +112,6 @@ def audit_metrics(audit: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def check_audit(audit: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of what models answered, checked in the same way."""
-    table = read(schema("audit", AUDIT, ["kind", "prompt_number"], {"kind": TARGET_KINDS}), audit)
-    check_owners("audit", table, updates, ["new_after", "old_after", "stopped_after"])
-    return table
-
-
 def answers_to(writer: Writer, case: EditCase, audit: AnswerAudit) -> list[tuple[str, bool]]:
     """What the model answers each prompt of an update; nothing where the update names no object."""
     names = [*names_of(case, "new"), *names_of(case, "obsolete")]
@@ -141,7 +124,9 @@ def _written(writer: Writer, case: EditCase, audit: AnswerAudit, rows: Rows) -> 
     return audit_rows(case, answers_to(writer, case, audit))
 
 
-MEASURE = Measure(
+# One row per prompt that a model was to answer: prompt, names of new and old objects, the answer, whether it ended by
+# itself, and whether it is a new or an old object and nothing else (0, 1).
+AUDIT = Measure(
     name="audit",
     entry={
         "kind": TEXT, "prompt_number": COUNT, **NAMES, "text": TEXT, "stopped": NUMBER, "new": NUMBER, "old": NUMBER,
@@ -150,4 +135,11 @@ MEASURE = Measure(
     writes=lambda case, audit: True,
     written=_written,
     optional=True,
+    table={
+        **PROMPT, **NAMES, "text_before": TEXT, "text_after": TEXT, "stopped_before": NUMBER, "stopped_after": NUMBER,
+        **PAIR,
+    },
+    keys=("kind", "prompt_number"),
+    known={"kind": TARGET_KINDS},
+    scores=("new_after", "old_after", "stopped_after"),
 )  # fmt: skip

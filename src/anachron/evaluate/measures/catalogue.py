@@ -4,6 +4,6 @@ from anachron.evaluate.measures import atoke, audit, dated, generations, portabi
 from anachron.evaluate.measures.measure import Measure
 
 MEASURES: tuple[Measure, ...] = (
-    targets.TARGETS, targets.NEIGHBOURS, scenarios.MEASURE, generations.MEASURE, portability.MEASURE, audit.MEASURE,
-    dated.DATES, dated.NEIGHBOURS, atoke.MEASURE,
+    targets.TARGETS, targets.NEIGHBOURS, scenarios.OBJECTS, generations.GENERATIONS, portability.PORTABILITY,
+    audit.AUDIT, dated.DATED, dated.DATED_NEIGHBOURS, atoke.ATOKE,
 )  # fmt: skip

@@ -34,8 +34,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-import polars as pl
-
 from anachron.core.dates import DAYS_A_YEAR, Date, Granularity, as_date, astronomical, days_in_month, historical
 from anachron.core.draws import draw
 from anachron.core.errors import ConfigError, DataError
@@ -54,9 +52,6 @@ from anachron.evaluate.results import (
     TEXT,
     UPDATE,
     P,
-    Types,
-    read,
-    schema,
 )
 from anachron.io.files import Json
 from anachron.text.dates import dated_prompt
@@ -70,11 +65,6 @@ NO_WAY = {
     "paraphrase": "no dates asked about in paraphrases: it has no other prompt",
     "question": "no dates asked about in questions: none is known",
 }
-# One row per date that an update is asked about and way of asking, one of `WAYS`; null is the update prompt, which all
-# were before tables said so. side: past or present. distance: years from T to it, below 0 before.
-DATED: Types = {**UPDATE, "way": TEXT, **DATE, **PAIR}
-# One row per neighbour fact and date that it is asked about: p of its true object behind that date.
-DATED_NEIGHBOURS: Types = {**FACT, **DATE, **P}
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,20 +312,6 @@ def not_asked(cases: Sequence[EditCase], dating: Dating) -> dict[str, int]:
     return dict(reasons)
 
 
-OF_WAYS = {"way": WAYS, "side": SIDES}
-
-
-def check_dated(dated: pl.DataFrame) -> pl.DataFrame:
-    """The table of dated questions on its own."""
-    return read(schema("dated", DATED, ["way", "time"], OF_WAYS, {"way": WAYS[0]}), dated)
-
-
-def check_dated_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
-    """The table of neighbour facts with dates on its own."""
-    known = {"kind": NEIGHBOUR_KINDS, "side": SIDES}
-    return read(schema("dated_neighbours", DATED_NEIGHBOURS, ["kind", "number", "time"], known), neighbours)
-
-
 def _about(cases: Sequence[EditCase], dating: Dating | None) -> Json:
     if dating is None:
         return {"not_asked": {}, "old_ends_unknown": 0, "past_wordings_unknown": 0}
@@ -346,7 +322,9 @@ def _about(cases: Sequence[EditCase], dating: Dating | None) -> Json:
     }
 
 
-DATES = Measure(
+# One row per date that an update is asked about and way of asking, one of `WAYS`; null is the update prompt, which all
+# were before tables said so. side: past or present. distance: years from T to it, below 0 before.
+DATED = Measure(
     name="dated",
     entry={"way": TEXT, **DATE, "new": NUMBER, "old": NUMBER},
     how=lambda measures: measures.dated,
@@ -354,12 +332,20 @@ DATES = Measure(
     rows=lambda case, dating, scores: dated_rows(case, dating, scores.p),
     about=_about,
     unasked=True,
+    table={**UPDATE, "way": TEXT, **DATE, **PAIR},
+    keys=("way", "time"),
+    known={"way": WAYS, "side": SIDES},
+    before={"way": WAYS[0]},
 )
-NEIGHBOURS = Measure(
+# One row per neighbour fact and date that it is asked about: p of its true object behind that date.
+DATED_NEIGHBOURS = Measure(
     name="dated_neighbours",
     entry={"kind": TEXT, "number": COUNT, **DATE, "p": NUMBER},
     how=lambda measures: measures.dated,
     pairs=dated_neighbour_pairs,
     rows=lambda case, dating, scores: dated_neighbour_rows(case, dating, scores.p),
     unasked=True,
+    table={**FACT, **DATE, **P},
+    keys=("kind", "number", "time"),
+    known={"kind": NEIGHBOUR_KINDS, "side": SIDES},
 )

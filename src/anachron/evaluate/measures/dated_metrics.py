@@ -14,7 +14,7 @@ from anachron.core.dates import GRANULARITIES, as_date
 from anachron.core.facts import REPLACEMENT
 from anachron.core.periods import Period
 from anachron.data.updates.case_records import EditCase
-from anachron.evaluate.measures.dated import WAYS, check_dated, check_dated_neighbours
+from anachron.evaluate.measures.dated import DATED, DATED_NEIGHBOURS, WAYS
 from anachron.evaluate.metrics import OF_CLEAN, clean_scores, in_order
 from anachron.evaluate.results import DATE, KEYS, METHOD, UNEDITED, check_updates, method_label
 
@@ -71,7 +71,7 @@ def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     that break their rules. Source: this package's own; W and R: TimeStress, section 3.1.
     """
     known = check_updates(updates).filter(pl.col("scenario") == REPLACEMENT)
-    scored = check_dated(dated)
+    scored = DATED.check(dated)
     clean = clean_scores(scored, ["mode", "case_id", "way", *DATE], SCORES[:2])
     clean = clean.with_columns(new_after="new_before", old_after="old_before")
     cases = known.unique(["mode", "case_id"], keep="first", maintain_order=True).with_columns(
@@ -231,7 +231,7 @@ def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
     mean distance of the dates in the bin; ``n`` counts neighbours. A bin without any has no row. Raises `DataError` for
     a table that breaks its rules.
     """
-    facts = check_dated_neighbours(neighbours).drop_nulls(["before", "after"])
+    facts = DATED_NEIGHBOURS.check(neighbours).drop_nulls(["before", "after"])
     number = np.searchsorted(EDGES, facts["distance"].to_numpy(), side="right")
     ends = (None, *EDGES, None)
     each = (

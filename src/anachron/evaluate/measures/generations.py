@@ -23,10 +23,6 @@ from anachron.evaluate.results import (
     PROMPT,
     TARGET_KINDS,
     TEXT,
-    Types,
-    check_owners,
-    read,
-    schema,
 )
 from anachron.io.files import Json
 from anachron.text.openings import goes_on
@@ -35,8 +31,6 @@ SPARE = 4  # tokens generated beyond the longest name: for an article or a quota
 GENERATION_METRICS = (
     "generated_new", "generated_old", "generalization_generated_new", "generalization_generated_old",
 )  # fmt: skip
-# One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
-GENERATIONS: Types = {**PROMPT, "text_before": TEXT, "text_after": TEXT, **PAIR}
 ARTICLES = frozenset({"a", "an", "the"})
 ACCENTS = 200  # combining classes from here on are of accents; below are marks that letters are written with (vowels)
 PARTING = "—―"  # dashes between clauses; the others join words
@@ -126,7 +120,7 @@ def generation_rows(case: EditCase, texts: Sequence[str]) -> list[Json]:
 
 
 def generation_metrics(generations: pl.DataFrame) -> pl.DataFrame:
-    """One row per mode, method and update with its `GENERATION_METRICS`, from a table of `results.GENERATIONS`.
+    """One row per mode, method and update with its `GENERATION_METRICS`, from a table of `GENERATIONS`.
 
     ``generated_new`` is 1 where the text after the update prompt begins with a new object, else 0, and
     ``generated_old`` the same of an old one; ``generalization_*`` are the means over the other prompts. Null
@@ -140,13 +134,6 @@ def generation_metrics(generations: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def check_generations(generations: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of what models generated, checked in the same way."""
-    table = read(schema("generations", GENERATIONS, ["kind", "prompt_number"], {"kind": TARGET_KINDS}), generations)
-    check_owners("generations", table, updates, ["new_after", "old_after"])
-    return table
-
-
 def continuations(writer: Writer, case: EditCase) -> list[str]:
     """What the model generates after each prompt of an update: a few tokens more than its longest object has.
 
@@ -156,11 +143,16 @@ def continuations(writer: Writer, case: EditCase) -> list[str]:
     return writer.greedy(prompts_of(case), writer.longest(case.text, names) + SPARE) if names else []
 
 
-MEASURE = Measure(
+# One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
+GENERATIONS = Measure(
     name="generations",
     entry={"kind": TEXT, "prompt_number": COUNT, "text": TEXT, "new": NUMBER, "old": NUMBER},
     how=lambda measures: measures.generate or None,
     writes=lambda case, how: True,
     written=lambda writer, case, how, rows: generation_rows(case, continuations(writer, case)),
     optional=True,
+    table={**PROMPT, "text_before": TEXT, "text_after": TEXT, **PAIR},
+    keys=("kind", "prompt_number"),
+    known={"kind": TARGET_KINDS},
+    scores=("new_after", "old_after"),
 )

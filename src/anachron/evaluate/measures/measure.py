@@ -1,13 +1,13 @@
 """A measure of updates: what it asks of a model about an update, what it keeps of the answers, and in which table."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import polars as pl
-from polars.datatypes import DataType
 
 from anachron.data.updates.case_records import EditCase
+from anachron.evaluate.results import Types, check_owners, read, schema
 from anachron.io.files import Json
 
 Pair = tuple[str, str]  # a prompt, and an object that may stand behind it
@@ -49,6 +49,8 @@ class Measure:
 
     name: of its table. entry: the columns that its rows have under one model; the run's table has them before and after
     the edit (`anachron.evaluate.case_results.tables_of`).
+    table, keys, known, before: of the run's table, as `check` reads it; see `anachron.evaluate.results.schema`.
+    scores: columns of it that a failed update leaves empty.
     how: from `anachron.evaluate.measure.Measures`, how it is to be measured; None where it is not.
     pairs: what is scored. counted: of which pairs tokens are counted. rows: what is kept of the scores.
     writes: whether the model writes text for an update. written: the rows with what it wrote, from those before it.
@@ -58,7 +60,7 @@ class Measure:
     """
 
     name: str
-    entry: Mapping[str, DataType]
+    entry: Types
     how: Callable[[Any], Any]
     pairs: Callable[[EditCase, Any], list[Pair]] = _none
     counted: Callable[[EditCase, Any], list[Pair]] = _none
@@ -69,3 +71,19 @@ class Measure:
     finish: Callable[[pl.DataFrame, Sequence[EditCase]], pl.DataFrame] = lambda table, cases: table
     optional: bool = False
     unasked: bool = False
+    table: Types = field(default_factory=dict)
+    keys: Sequence[str] = ()
+    known: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    before: Mapping[str, str] = field(default_factory=dict)
+    scores: Sequence[str] = ()
+
+    def check(self, table: pl.DataFrame, updates: pl.DataFrame | None = None) -> pl.DataFrame:
+        """The run's table with just its columns, in their types, whatever file it came from.
+
+        updates: checked already; with them, rows of no update and scores of a failed one are refused. Raises
+        `DataError` as `anachron.evaluate.results.check_results` does.
+        """
+        checked = read(schema(self.name, self.table, self.keys, self.known, self.before), table)
+        if updates is not None:
+            check_owners(self.name, checked, updates, self.scores)
+        return checked

@@ -33,10 +33,6 @@ from anachron.evaluate.results import (
     TEXT,
     UNEDITED,
     P,
-    Types,
-    check_owners,
-    read,
-    schema,
 )
 from anachron.io.files import Json
 
@@ -44,15 +40,6 @@ OFF = "this kind of run does not ask them"  # lifelong editing
 TOKENS = 30  # generated behind each question, as RippleEdits' code means to
 MEASURES = ("right", "begins", "success", "p")  # of a test
 QUESTION = ("kind", "number", "prompt_number")
-# One row per question of a test that an update brings (`anachron.evaluate.measures.portability`): p of an accepted
-# answer and of the old one, the text generated, whether it is right by its format's rule, whether it begins with an
-# answer (0, 1). needed: any or all of a test's questions. known_before: whether the unedited model has the test's
-# conditions right.
-PORTABILITY: Types = {
-    **FACT, "prompt_number": COUNT, "needed": TEXT, **P,
-    **{f"{value}_{side}": TEXT if value == "text" else NUMBER
-       for value in ("old", "text", "right", "begins") for side in ("before", "after")}, "known_before": NUMBER,
-}  # fmt: skip
 EDITS = ("edit", "edit-wise")  # kinds of tests whether the edit itself has worked
 
 
@@ -129,7 +116,7 @@ def is_right(rule: str, text: str, question: PortabilityQuestion) -> bool:
 def portability_tests(portability: pl.DataFrame) -> pl.DataFrame:
     """One row per mode, method, update and test, the unedited model's among them.
 
-    portability: the run's table of that name (`anachron.evaluate.results.PORTABILITY`).
+    portability: the run's table of that name (`PORTABILITY`).
 
     Columns: the keys, ``kind``, ``number``, ``counts`` (the conditions were known) and `MEASURES`; of several questions
     the largest where any is enough, else the smallest. ``success`` is null where no old answer is known.
@@ -193,13 +180,6 @@ def _mean(name: str, values: pl.Series) -> dict[str, Any]:
     return {name: values.mean() if n else None, **interval_cells(name, ends), f"{name}_n": n}
 
 
-def check_portability(portability: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of questions of tests that updates bring, checked in the same way."""
-    table = read(schema("portability", PORTABILITY, ["kind", "number", "prompt_number"]), portability)
-    check_owners("portability", table, updates, ["after", "right_after"])
-    return table
-
-
 @dataclass(frozen=True, slots=True)
 class Asking:
     """conditions: whether also what must be known for a test to count, which is asked of the unedited model alone."""
@@ -214,7 +194,10 @@ def _written(writer: Writer, case: EditCase, how: Asking, rows: Rows) -> Rows:
     return judged(case, rows, dict(zip(prompts, writer.greedy(prompts, TOKENS), strict=True)))
 
 
-MEASURE = Measure(
+# One row per question of a test that an update brings: p of an accepted answer and of the old one, the text generated,
+# whether it is right by its format's rule, whether it begins with an answer (0, 1). needed: any or all of a test's
+# questions. known_before: whether the unedited model has the test's conditions right.
+PORTABILITY = Measure(
     name="portability",
     entry={
         "kind": TEXT, "number": COUNT, "prompt_number": COUNT, "needed": TEXT, "p": NUMBER, "old": NUMBER, "text": TEXT,
@@ -228,4 +211,11 @@ MEASURE = Measure(
     about=lambda cases, how: {"tests_not_asked": tests_not_asked(cases, asked=how is not None)},
     finish=lambda table, cases: table.drop("known_after"),  # conditions are asked before alone
     optional=True,
+    table={
+        **FACT, "prompt_number": COUNT, "needed": TEXT, **P,
+        **{f"{value}_{side}": TEXT if value == "text" else NUMBER
+           for value in ("old", "text", "right", "begins") for side in ("before", "after")}, "known_before": NUMBER,
+    },
+    keys=QUESTION,
+    scores=("after", "right_after"),
 )  # fmt: skip

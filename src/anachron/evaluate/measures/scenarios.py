@@ -23,10 +23,6 @@ from anachron.evaluate.results import (
     TARGET_KINDS,
     TEXT,
     P,
-    Types,
-    check_owners,
-    read,
-    schema,
 )
 from anachron.io.files import Json
 
@@ -35,9 +31,6 @@ SCENARIO_METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
     "efficacy_change", "generalization_change", "new_win", "static_win", "static_loss", "others_rise",
 )  # fmt: skip
-
-# One row per object and prompt of an update that is no replacement: its p. role: one of `ROLES`.
-OBJECTS: Types = {**PROMPT, "role": TEXT, "object": TEXT, **P}
 
 _MEASURES = ("difference", "success", "change")
 
@@ -84,7 +77,7 @@ def object_rows(case: EditCase, p: Mapping[tuple[str, str], float]) -> list[Json
 
 
 def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
-    """One row per mode, method and update with its `SCENARIO_METRICS`, from a table of objects (`results.OBJECTS`).
+    """One row per mode, method and update with its `SCENARIO_METRICS`, from a table of objects (`OBJECTS`).
 
     Of a group that gains objects (AddObject, AddRelation, AddEntity), on one prompt:
 
@@ -155,19 +148,16 @@ def _of(score: str, *roles: str) -> pl.Expr:
     return pl.col(score).filter(pl.col("role").is_in(roles))
 
 
-def check_objects(objects: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of objects of updates that are no replacements, checked in the same way against that of updates."""
-    keys = ["kind", "object", "prompt_number", "role"]
-    table = read(schema("objects", OBJECTS, keys, {"kind": TARGET_KINDS}), objects)
-    check_owners("objects", table, updates, ["after"])
-    return table
-
-
-MEASURE = Measure(
+# One row per object and prompt of an update that is no replacement: its p. role: one of `ROLES`.
+OBJECTS = Measure(
     name="objects",
     entry={"kind": TEXT, "prompt_number": COUNT, "role": TEXT, "object": TEXT, "p": NUMBER},
     how=lambda measures: True,
     pairs=lambda case, how: object_pairs(case),
     rows=lambda case, how, scores: object_rows(case, scores.p),
     optional=True,
+    table={**PROMPT, "role": TEXT, "object": TEXT, **P},
+    keys=("kind", "object", "prompt_number", "role"),
+    known={"kind": TARGET_KINDS},
+    scores=("after",),
 )

@@ -15,10 +15,9 @@ import polars as pl
 from anachron.analysis.answers import Answers, answers_of
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
-from anachron.io import run_folder
 from anachron.io.files import Json, file_fingerprint, parse_json
 from anachron.io.jobs import Callbacks
-from anachron.io.run_folder import RunFolder, open_run
+from anachron.io.run_folder import Kind, RunFolder, kind_of, open_run
 from anachron.probe.ask.asking import Answerer, Asking, AskSettings, ask_all_questions
 from anachron.probe.ask.purse import kept_purse
 from anachron.probe.ask.questions import Questions
@@ -63,7 +62,7 @@ def run_asking(
         "what": "asked", "label": answerer.name, **answerer.identity(), **data, "as_of": str(as_of),
         "ways": list(settings.ways), "wordings": questions.wordings.choice,
     }  # fmt: skip
-    with open_run(folder, identity, run_folder.ANSWERS, ANSWERS) as run:
+    with open_run(folder, identity, Kind.ANSWERS, ANSWERS) as run:
         run.record["status"] = "running"
         run.save()
         with kept_purse(folder, settings.budget, settings.prices) as purse:
@@ -87,7 +86,7 @@ def _found(
 
 def is_answer_run(folder: Path | str) -> bool:
     """Whether a folder is that of a run that asks."""
-    return run_folder.kind_of(folder) == run_folder.ANSWERS
+    return kind_of(folder) is Kind.ANSWERS
 
 
 def read_answer_run(folder: Path | str) -> tuple[Json, pl.DataFrame]:

@@ -12,7 +12,7 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.data.bundled.mini import MINI_CHANGES
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
-from anachron.io.run_folder import CHANGES, RunFolder, open_run, reopen_run
+from anachron.io.run_folder import Kind, RunFolder, open_run, reopen_run
 from anachron.probe.ask.asking import Answerer, Asking, AskSettings
 from anachron.probe.ask.budget import Cost, expected
 from anachron.probe.ask.purse import kept_purse
@@ -139,7 +139,7 @@ def find_horizon_by_answers(
         "what": "horizon", "label": answerer.name, **answerer.identity(),
         "dataset_fingerprint": statements(asked).fingerprint(), "wordings": around.wordings.open,
     }  # fmt: skip
-    with open_run(folder / ASKED, identity, CHANGES, ANSWERS) as run:
+    with open_run(folder / ASKED, identity, Kind.CHANGES, ANSWERS) as run:
         run.record["status"] = "running"
         run.save()
         settings = settings or AskSettings()

@@ -14,7 +14,7 @@ from anachron.core.errors import DataError
 from anachron.core.facts import fact_id
 from anachron.data.columns import STATEMENT_SCHEMA
 from anachron.data.dataset import Dataset
-from anachron.io.schemas import Column, Schema, columns_of
+from anachron.io.schemas import Column, Schema
 from anachron.probe.horizon.changes import FORESEEN, HIGH, STILL, Change
 from anachron.probe.horizon.fit import ChangePreferences
 from anachron.probe.horizon.questions import ChangeToAsk
@@ -27,12 +27,12 @@ PREFERENCE_SCHEMA: dict[str, type[pl.DataType]] = {
 }  # fmt: skip
 PREFERENCES = Schema(
     "the table of preferences",
-    columns_of(
-        PREFERENCE_SCHEMA,
-        named=Column(optional=True),  # runs from before models were asked lack it
-        control=Column(absent=""),
-        predictable=Column(absent=""),
-    ),
+    {
+        **{name: Column(kind) for name, kind in PREFERENCE_SCHEMA.items()},
+        "named": Column(optional=True),  # runs from before models were asked lack it
+        "control": Column(absent=""),
+        "predictable": Column(absent=""),
+    },
     remedy="it is not a table that anachron horizon wrote",
 )
 

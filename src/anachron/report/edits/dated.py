@@ -12,7 +12,7 @@ from anachron.core.dates import GRANULARITIES
 from anachron.evaluate.measures.atoke_metrics import ATOKE_METRICS, SCORES, SUCCESS
 from anachron.evaluate.measures.dated import WAYS
 from anachron.evaluate.measures.dated_metrics import DATED_SHARES
-from anachron.evaluate.measures.portability import check_portability, portability_summary, portability_tests
+from anachron.evaluate.measures.portability import PORTABILITY, portability_summary, portability_tests
 from anachron.evaluate.results import check_updates, method_label
 from anachron.evaluate.summaries import of_atoke
 from anachron.io.tables import write_table
@@ -131,7 +131,7 @@ COLUMNS = {
 
 def write_portability(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataFrame:
     """Write ``portability_tests.parquet``, a row a test, and the summary that is returned, as numbers and to print."""
-    tests = portability_tests(check_portability(tables["portability"], check_updates(tables["updates"])))
+    tests = portability_tests(PORTABILITY.check(tables["portability"], check_updates(tables["updates"])))
     summary = portability_summary(tests)
     table = portability_table(summary, brief=False)
     tex = table.latex(NAME, "; ".join([TITLE, *NOTES]))

@@ -7,7 +7,7 @@ import polars as pl
 from anachron.core.errors import DataError
 from anachron.data.updates.cases import MINI_UPDATES, CaseSet, load_cases
 from anachron.io.files import Json, file_fingerprint, write_bytes, write_manifest
-from anachron.io.run_folder import EDITS, RunFolder, kind_of
+from anachron.io.run_folder import Kind, RunFolder, kind_of
 from anachron.report.edits.evaluated import EvaluatedUpdates, report_evaluation, with_printed_names
 from anachron.report.page.edits import edits_data, moves, render_edits
 
@@ -16,7 +16,7 @@ PAST = "past_scores.parquet"
 
 def is_evaluation(path: Path) -> bool:
     """Whether a path is the folder of a run of ``evaluate``, finished or not."""
-    return kind_of(path) == EDITS
+    return kind_of(path) is Kind.EDITS
 
 
 def read_evaluation(folder: Path) -> tuple[Json, dict[str, pl.DataFrame]]:

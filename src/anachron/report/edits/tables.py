@@ -49,6 +49,10 @@ class Layout:
             if f"{column[0]}_n" in summary.columns and summary[f"{column[0]}_n"].sum()
         }
 
+    def shown(self, summary: pl.DataFrame) -> Columns:
+        """All columns that a summary has: its own, and those of ``more`` that were measured."""
+        return {**self.columns, **self.measured(summary)}
+
 
 def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
     more = EDITS.measured(summary)
@@ -140,8 +144,9 @@ def edits_tables(summary: pl.DataFrame, width: int, layout: Layout = EDITS) -> l
         more = list(layout.measured(part).items())
         for columns in (layout.columns, *(dict(more[first : first + BESIDE]) for first in range(0, len(more), BESIDE))):
             table = edits_table(part, layout, columns=columns, notes=notes)
-            narrow = edits_table(part, layout, narrow=True, columns=columns, notes=notes)
-            tables.append(table if table.fits(width) else narrow)
+            if not table.fits(width):
+                table = edits_table(part, layout, narrow=True, columns=columns, notes=notes)
+            tables.append(table)
             notes = ()
     return tables
 
@@ -179,7 +184,7 @@ def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | No
     columns: some of the layout's; by default all, but of its ``more`` only what was measured.
     """
     _check(summary, layout)
-    wanted = {**layout.columns, **layout.measured(summary)} if columns is None else columns
+    wanted = layout.shown(summary) if columns is None else columns
     labelled = summary.with_columns(method_label())
     cells = {"updates" if c == "done" else c: list(map(_text, labelled[c])) for c in leading(summary)}
     for heading, (metric, factor, decimals) in wanted.items():
@@ -211,7 +216,7 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
     for row in summary.with_columns(method_label()).iter_rows(named=True):
         gaps: dict[int, list[str]] = {}
         of_scenario = summary.filter(pl.col("scenario") == row["scenario"])
-        for heading, (metric, *_) in {**layout.columns, **layout.measured(summary)}.items():
+        for heading, (metric, *_) in layout.shown(summary).items():
             if metric in layout.of_model:
                 continue
             if heading not in absent and of_scenario[f"{metric}_n"].sum():  # else "-" says that nothing has it
@@ -230,14 +235,14 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
 
 def edits_markdown(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
     """The table with its title, notes and source, as GitHub's Markdown."""
-    table = edits_table(summary, layout, columns={**layout.columns, **layout.measured(summary)})
+    table = edits_table(summary, layout, columns=layout.shown(summary))
     notes = "".join(f"- {note}\n" for note in table.notes)
     return f"## {table.title}\n\n{table.markdown()}\n{notes}\nSource: {layout.source}.\n"
 
 
 def edits_latex(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
     """The table as a float with a caption and a label, for LaTeX with the package booktabs."""
-    table = edits_table(summary, layout, columns={**layout.columns, **layout.measured(summary)})
+    table = edits_table(summary, layout, columns=layout.shown(summary))
     same = same_in_all(summary)
     return table.latex(layout.name, "; ".join([layout.title, *([same] if same else []), *table.notes]))
 

@@ -25,7 +25,7 @@ def read_verdicts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
     columns = {name: Column(VERDICT_SCHEMA[name]) for name in SHOWN} | dict.fromkeys(TEXTS, Column())
     columns |= {name: Column(pl.Float64) for name in DOUBTS if name in table.columns}
     schema = Schema(str(path), columns, remedy="so it is not what check writes; repeat the check")
-    return schema.read(table, others=True).select(table.columns)
+    return schema.read(table, others=True)
 
 
 def verdict_columns(verdicts: Mapping[Run, pl.DataFrame], runs: Sequence[Run], ids: Sequence[str]) -> Json | None:
