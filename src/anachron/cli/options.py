@@ -74,7 +74,7 @@ AsOf = Annotated[
 Language = Annotated[
     str | None,
     typer.Option(
-        help="Language of the questions and dates: a code such as fr, or a JSON file of openings; see docs/languages.md."
+        help="Language of the questions and dates: a code such as fr, or a file of openings (docs/languages.md)."
     ),
 ]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
