@@ -6,6 +6,7 @@ how many rows break it. Rules that hold between columns are checked by their own
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
@@ -80,8 +81,7 @@ class Schema:
             typed = given.with_columns(_cast(given[name], kind) for name, kind in self.types.items())
         except pl.exceptions.PolarsError as error:  # of types of which one is never the other, as a text and a list
             raise DataError(f"{self.name}: {first_line(error)}") from error
-        for name, column in self.columns.items():
-            self._check(name, column, given, typed)
+        self._refuse(given, typed)
         typed = typed.with_columns(
             pl.col(name).fill_null(column.absent) for name, column in self.columns.items() if column.absent is not None
         )
@@ -89,17 +89,21 @@ class Schema:
             refuse_duplicates(typed, self.keys, self.name)
         return typed if others else typed.select(*self.columns)
 
-    def _check(self, name: str, column: Column, given: pl.DataFrame, typed: pl.DataFrame) -> None:
-        """Refuse the first row whose cell cannot be read as its type, is empty or breaks a rule."""
-        cells = typed[name]
-        lost = cells.is_null() & given[name].is_not_null()
-        kind = "number" if cells.dtype.is_float() else column.kind
-        refuse_rows(given, name, lost, f"is no {kind}; write it as one", self.name)
-        if column.filled:
-            refuse_rows(given, name, cells.is_null(), EMPTY, self.name)
-        for rule in column.rules:
-            broken = ~typed.select(rule.holds(pl.col(name)).fill_null(True)).to_series()
-            refuse_rows(given, name, broken, rule.words, self.name)
+    def _refuse(self, given: pl.DataFrame, typed: pl.DataFrame) -> None:
+        """Refuse the first row with a cell that cannot be read as its type, is empty or breaks a rule, in this order."""
+        broken: list[tuple[int, str, pl.Series, str]] = []  # first row, column, which rows, words
+        for name, column in self.columns.items():
+            cells = typed[name]
+            kind = "number" if cells.dtype.is_float() else column.kind
+            checks = [(cells.is_null() & given[name].is_not_null(), f"is no {kind}; write it as one")]
+            if column.filled:
+                checks.append((cells.is_null(), EMPTY))
+            for rule in column.rules:
+                checks.append((~typed.select(rule.holds(pl.col(name)).fill_null(True)).to_series(), rule.words))
+            broken += [(int(bad.arg_true()[0]), name, bad, words) for bad, words in checks if bad.any()]
+        if broken:
+            _, name, bad, words = min(broken, key=itemgetter(0))  # the first of those in one row
+            refuse_rows(given, name, bad, words, self.name)
 
 
 def _cast(cells: pl.Series, kind: Kind) -> pl.Series:
