@@ -10,7 +10,8 @@ from anachron.data.dataset import Dataset
 from anachron.io.answers import Answer
 from anachron.io.jobs import Callbacks
 from anachron.probe.ask.asking import AskSettings
-from anachron.probe.ask.probing import AnswerCheck, check_by_answers
+from anachron.probe.by_answers import ByAnswers
+from anachron.probe.check.check import Check, check
 from anachron.probe.check.questions import read_facts
 
 AS_OF = "2025-11-22"
@@ -61,12 +62,12 @@ def early(text: str) -> str:
     return min(choice.groups()) if choice else "I do not know" if "From when" in text else "<b>Almaty</b>, of course"
 
 
-def ask(folder: Path, name: str, script: Callable[[str], str], backend: str = "generate") -> AnswerCheck:
+def ask(folder: Path, name: str, script: Callable[[str], str], backend: str = "generate") -> Check:
     """A check by answers about `FACTS` in a folder."""
     path = folder.parent / "facts.csv"
     path.write_text(FACTS)
     answerer = Scripted(name, script, backend)
-    return check_by_answers(answerer, read_facts(path, as_of=AS_OF), folder, settings=AskSettings(rounds=2))
+    return check(ByAnswers(answerer, AskSettings(rounds=2)), read_facts(path, as_of=AS_OF), folder)
 
 
 def scores_of(data: Dataset, name: str, script: Callable[[dict], float]) -> pl.DataFrame:

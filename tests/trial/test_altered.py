@@ -32,12 +32,13 @@ from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.llm_settings import LlmSettings
 from anachron.lm.loading import load_model
 from anachron.lm.sites import find_sites
+from anachron.probe.ask.asking import AskSettings
 from anachron.probe.ask.chat import ChatAnswerer
-from anachron.probe.ask.probing import AskSettings, check_by_answers
 from anachron.probe.ask.run import read_answers, read_source
+from anachron.probe.by_answers import ByAnswers
 from anachron.probe.check.check import check
 from anachron.probe.check.questions import read_facts
-from anachron.probe.horizon.find import find_horizon, find_horizon_by_answers, read_horizon, read_horizon_changes
+from anachron.probe.horizon.find import find_horizon, read_horizon, read_horizon_changes
 from anachron.probe.runs import find_sources, read_runs
 from anachron.report.edits.page import read_evaluation
 from anachron.report.judging import judge_run
@@ -126,8 +127,8 @@ def by_answers(place: Path, server: Server) -> Kind:
         return source.summary, [table.rows() for table in tables]
 
     def repeat(folder: Path, model: str = "m") -> Any:
-        found = check_by_answers(ChatAnswerer(llm(server, model), folder / "answers"), facts, folder, settings=settings)
-        return found.summary, found.verdicts.rows(), found.asked.answers.rows()
+        found = check(ByAnswers(ChatAnswerer(llm(server, model), folder / "answers"), settings), facts, folder)
+        return found.summary, found.verdicts.rows(), read_answers(folder).rows()
 
     repeat(place / "foreign", "another")
     return Kind(place / "run", repeat, read, place / "foreign")
@@ -157,7 +158,7 @@ def horizon_by_answers(place: Path, server: Server) -> Kind:
 
     def repeat(folder: Path, model: str = "m") -> Any:
         answerer = ChatAnswerer(llm(server, model), folder / "asked" / "answers")
-        found = find_horizon_by_answers(answerer, changes, folder, claim=CLAIM)
+        found = find_horizon(ByAnswers(answerer), changes, folder, claim=CLAIM)
         return found.summary, found.preferences.rows()
 
     repeat(place / "foreign", "another")

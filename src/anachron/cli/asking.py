@@ -1,7 +1,8 @@
-"""Options of commands that put questions to a model which only answers (``--backend chat`` and ``generate``)."""
+"""How the models of a command are asked: for scores, or for answers (``--backend chat`` and ``generate``)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -9,20 +10,17 @@ import typer
 
 from anachron.cli.commands import SERVER
 from anachron.cli.options import PriceIn, PriceOut
-from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.output import on_screen, say, stdout
 from anachron.io.servers import Server
 
 if TYPE_CHECKING:
     from anachron.cli.options import ModelOptions
-    from anachron.cli.scorer_options import ScorerOptions
-    from anachron.data.dataset import Dataset
+    from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
+    from anachron.io.jobs import Callbacks
     from anachron.probe.ask.asking import Answerer, AskSettings
     from anachron.probe.ask.budget import Cost, Prices
-    from anachron.probe.ask.probing import AnswerCheck
-    from anachron.probe.check.gate import Gate
-    from anachron.probe.check.questions import CheckedFacts
-    from anachron.probe.horizon.changes import Change
-    from anachron.probe.horizon.find import FoundHorizon
+    from anachron.probe.backends import Backend
+    from anachron.probe.respondent import Respondent
 
 ANSWERING = ("chat", "generate")
 
@@ -173,73 +171,78 @@ def refuse_unused(where: str, *groups: Any) -> None:
                 raise ConfigError(f"--{field.name.replace('_', '-')} is not for {where}; leave it out")
 
 
-def check_asked(
-    model: str, facts: "CheckedFacts", out: Path, settings: "AskSettings", asking: AskOptions,
-    scorer: "ScorerOptions", loading: "ModelOptions", gate: "Gate", **named: Any,
-) -> "AnswerCheck | None":  # fmt: skip
-    """Say what asking will cost, and check by answers; None where only the cost was asked for."""
-    from anachron.probe.ask.probing import check_by_answers, check_ways, estimate_check
+@dataclass(frozen=True, kw_only=True)
+class Models:
+    """How the models of a command are asked, as its options say: by scores, or for answers.
 
-    label = named.pop("label")
-    check_ways(settings, gate, named["baseline"])  # before the cost is said
-    say_cost(facts.data.facts, estimate_check(facts, settings, named["language"]), settings, asking, scorer)
-    if asking.dry_run:
-        return None
-    answerer = asking.answerer(model, out, scorer, loading, label)
-    with on_screen().bar(model) as bar:
-        return check_by_answers(answerer, facts, out, settings=settings, gate=gate, callbacks=bar, **named)
+    answers: how much is asked; None of models that are scored. place: where those compute; None of the others.
+    """
 
+    answers: "AskSettings | None"
+    place: "Backend | None"
+    asking: AnswerOptions
+    texts: "TextOptions"
+    scorer: "ScorerOptions"
+    replicas: "ReplicaOptions"
+    loading: "ModelOptions"
+    language: str | None
+    seed: int
 
-def probe_asked(
-    model: str, data: "Dataset", out: Path, settings: "AskSettings", asking: AskOptions, scorer: "ScorerOptions",
-    loading: "ModelOptions", label: str | None, language: str | None, as_json: bool,
-) -> None:  # fmt: skip
-    """Say what asking will cost, ask unless only that was asked for, and print what was found."""
-    from anachron.probe.ask.probing import estimate_probe, probe_by_answers
-    from anachron.report.terminal.answers import answer_run_lines
+    @classmethod
+    def of(
+        cls, asking: AnswerOptions, texts: "TextOptions", scorer: "ScorerOptions", replicas: "ReplicaOptions",
+        loading: "ModelOptions", *, language: str | None = None, seed: int = 0,
+    ) -> "Models":  # fmt: skip
+        """Raises `ConfigError` for options that do not go together, before anything is read or loaded."""
+        answers = asking.needed(scorer.backend, texts, replicas)
+        place = scorer.place(**asdict(replicas)) if answers is None else None
+        texts.check(loading)
+        return cls(
+            answers=answers, place=place, asking=asking, texts=texts, scorer=scorer, replicas=replicas, loading=loading,
+            language=language, seed=seed,
+        )  # fmt: skip
 
-    say_cost(data.facts, estimate_probe(data, settings, language), settings, asking, scorer)
-    if asking.dry_run:
-        return
-    answerer = asking.answerer(model, out, scorer, loading, label)
-    with on_screen().bar(model) as bar:
-        asked = probe_by_answers(answerer, data, out, settings=settings, language=language, callbacks=bar)
-    if as_json:
-        print_json(asked.summary | {"run": str(asked.folder)})
-        return
-    stdout().print(f"{asked.label}, {asked.facts.height:,} facts", markup=False)
-    for line in answer_run_lines(asked.summary):
-        stdout().print(line, markup=False)
-    say(f"run folder: {asked.folder}")
+    @contextmanager
+    def opened(self, name: str, out: Path, label: str | None) -> "Iterator[tuple[Respondent, Callbacks]]":
+        """One of them, and what shows how far it is. out: the run folder, where answers are kept."""
+        if self.answers is not None:
+            from anachron.probe.by_answers import ByAnswers
 
+            who = ByAnswers(
+                self.asking.answerer(name, out, self.scorer, self.loading, label), self.answers, self.language
+            )
+            with on_screen().bar(name) as bar:
+                yield who, bar
+            return
+        from anachron.probe.by_scores import ByScores  # it loads torch, which takes longer than reading facts
+        from anachron.probe.run import ProbeSettings
 
-def horizon_asked(
-    model: str, changes: "Sequence[Change]", out: Path, settings: "AskSettings", asking: AnswerOptions,
-    scorer: "ScorerOptions", loading: "ModelOptions", label: str | None, **limits: Any,
-) -> "FoundHorizon":  # fmt: skip
-    """Ask about changes. limits: ``claim``, ``released`` and ``min_judged``."""
-    from anachron.probe.horizon.find import ASKED, find_horizon_by_answers
+        assert self.place is not None
+        settings = ProbeSettings(
+            label=label, deterministic=self.replicas.deterministic, seed=self.seed, **asdict(self.texts)
+        )
+        with self.scorer.open(name, self.place, self.loading) as lm, on_screen().bar(name) as bar:
+            yield ByScores(lm, settings), bar
 
-    answerer = asking.answerer(model, out / ASKED, scorer, loading, label)
-    with on_screen().bar(model) as bar:
-        return find_horizon_by_answers(answerer, changes, out, settings=settings, callbacks=bar, **limits)
+    def only_cost(self, number: int, cost: "Callable[[AskSettings], tuple[Cost, Cost]]", noun: str = "fact") -> bool:
+        """Say what asking about so many facts (or what the noun names) will cost at least and at most; whether that was
+        all that was wanted (``--dry-run``). Of models that are scored nothing is said."""
+        if self.answers is None:
+            return False
+        from anachron.probe.ask.budget import cost_lines
 
-
-def say_cost(
-    number: int, cost: "tuple[Cost, Cost]", settings: "AskSettings", asking: AnswerOptions, scorer: "ScorerOptions",
-    noun: str = "fact",
-) -> None:  # fmt: skip
-    """What asking about so many facts (or what the noun names) will cost at least and at most: the result of
-    ``--dry-run``, else said on the way."""
-    from anachron.probe.ask.probing import cost_lines
-
-    concurrency = (scorer.concurrency or Server.concurrency) if scorer.backend == "chat" else 1
-    alone = settings.budget is not None and settings.budget.unit != "calls" and asking.max_tokens is None
-    lines = cost_lines(number, *cost, settings, 1 if alone else concurrency, noun)
-    if alone and concurrency > 1:
-        lines.append("one question at a time, since an answer may have any length; with --max-tokens several are asked")
-    for line in lines:
-        if asking.dry_run:
-            stdout().print(line, markup=False, soft_wrap=True)
-        else:
-            say(line)
+        budget = self.answers.budget
+        concurrency = (self.scorer.concurrency or Server.concurrency) if self.scorer.backend == "chat" else 1
+        alone = budget is not None and budget.unit != "calls" and self.asking.max_tokens is None
+        together = 1 if alone else concurrency
+        lines = cost_lines(number, noun, *cost(self.answers), together, budget, self.answers.prices)
+        if alone and concurrency > 1:
+            lines.append(
+                "one question at a time, since an answer may have any length; with --max-tokens several are asked"
+            )
+        for line in lines:
+            if self.asking.dry_run:
+                stdout().print(line, markup=False, soft_wrap=True)
+            else:
+                say(line)
+        return self.asking.dry_run

@@ -1,16 +1,16 @@
 """``check``."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anachron.cli.asking import AskOptions, check_asked
+from anachron.cli.asking import AskOptions, Models
 from anachron.cli.commands import as_published, setting
 from anachron.cli.groups import grouped
 from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions
-from anachron.cli.output import on_screen, print_json, say, stdout, tell_facts
+from anachron.cli.output import print_json, say, stdout, tell_facts
 from anachron.cli.outputs import FILE, FOLDER
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
@@ -104,29 +104,22 @@ def check(
 
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """
+    from anachron.probe.by_answers import cost_of_facts
+    from anachron.probe.check.check import check
     from anachron.probe.check.questions import read_facts
     from anachron.probe.runs import recorded_as_of
 
     demands = gate.demands(out)
-    answers = asking.needed(scorer.backend, texts, replicas)
-    texts.check(loading)
+    models = Models.of(asking, texts, scorer, replicas, loading, language=language)
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
-    found: Check | None
-    if answers is not None:
-        found = check_asked(
-            model, asked, out, answers, asking, scorer, loading, demands, baseline=gate.baseline, label=label,
-            language=language,
-        )  # fmt: skip
-    else:
-        from anachron.probe.check.check import check
-        from anachron.probe.run import ProbeSettings  # it loads torch, which takes longer than reading facts
-
-        settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
-        with scorer.open(model, scorer.place(**asdict(replicas)), loading) as lm, on_screen().bar(model) as bar:
-            found = check(lm, asked, out, settings=settings, gate=demands, baseline=gate.baseline, callbacks=bar)
-    if found is not None:
-        _tell(found, gate.junit, page=page, as_json=json_)
+    if models.only_cost(
+        asked.data.facts, lambda settings: cost_of_facts(asked, settings, demands, gate.baseline, language)
+    ):
+        return
+    with models.opened(model, out, label) as (who, bar):
+        found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
+    _tell(found, gate.junit, page=page, as_json=json_)
 
 
 def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> None:

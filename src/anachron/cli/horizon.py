@@ -1,16 +1,16 @@
 """``horizon``."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.asking import AnswerOptions, horizon_asked, say_cost
+from anachron.cli.asking import AnswerOptions, Models
 from anachron.cli.commands import setting
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions
-from anachron.cli.output import on_screen, print_json, run_folders, say, stdout, warn
+from anachron.cli.output import print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import RUN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
@@ -131,33 +131,27 @@ def horizon(
     """
     from anachron.core.errors import ConfigError
     from anachron.io.jobs import Callbacks
-    from anachron.probe.horizon.find import estimate_horizon, find_horizon, is_horizon, read_horizon
+    from anachron.probe.by_answers import cost_of_changes
+    from anachron.probe.horizon.find import ASKED, find_horizon, is_horizon, read_horizon
+    from anachron.probe.horizon.questions import changes_to_ask
 
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out with several")
-    answers = asking.needed(scorer.backend, texts, replicas)
-    backend = scorer.place(**asdict(replicas)) if answers is None else None
-    texts.check(loading)
+    models = Models.of(asking, texts, scorer, replicas, loading)
     limits = asked.limits()
-    told = None if all(map(is_horizon, model)) else asked.read(model, Callbacks(warn=warn))
+    changes = None if all(map(is_horizon, model)) else asked.read(model, Callbacks(warn=warn))
+    if changes is not None and models.only_cost(
+        len(changes), lambda settings: cost_of_changes(changes_to_ask(changes)), "change"
+    ):
+        return
 
-    if answers is not None and told is not None:
-        say_cost(len(told), estimate_horizon(told), answers, asking, scorer, "change")
-        if asking.dry_run:
-            return
-    found: list[FoundHorizon] = []
-    for name, folder in zip(model, run_folders(out, model), strict=True):
-        if told is None or is_horizon(name):
-            found.append(read_horizon(name, **limits))
-        elif answers is not None:
-            found.append(horizon_asked(name, told, folder, answers, asking, scorer, loading, label, **limits))
-        else:
-            from anachron.probe.run import ProbeSettings  # it loads torch, which takes longer than reading changes
+    def horizon_of(name: str, folder: Path) -> "FoundHorizon":  # on return the model goes
+        if changes is None or is_horizon(name):
+            return read_horizon(name, **limits)
+        with models.opened(name, folder / ASKED, label) as (who, bar):
+            return find_horizon(who, changes, folder, callbacks=bar, **limits)
 
-            assert backend is not None
-            settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
-            with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as callbacks:
-                found.append(find_horizon(lm, told, folder, settings=settings, callbacks=callbacks, **limits))
+    found = [horizon_of(name, folder) for name, folder in zip(model, run_folders(out, model), strict=True)]
     _print(found, json_)
     shown.write(found, found[0].folder if len(found) == 1 else out)
     _end(found)

@@ -1,21 +1,21 @@
 """Commands that run a model: ``score``, ``probe``."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anachron.analysis.plots.words import counted
-from anachron.cli.asking import AskOptions, probe_asked
+from anachron.cli.asking import AskOptions, Models
 from anachron.cli.groups import grouped
 from anachron.cli.options import DatasetOptions, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions, Resamples
-from anachron.cli.output import on_screen, print_json, run_folders, say, stdout, warn
+from anachron.cli.output import print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import FILE, RUN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
     from anachron.data.dataset import Dataset
+    from anachron.probe.ask.run import AnswerRun
     from anachron.report.outputs import Written
 
 LOADED = ("transformers", "llama.cpp", "generate")  # backends that load the model here, so that it can be looked for
@@ -88,37 +88,52 @@ def probe(
     """
     from anachron.core.errors import ConfigError
     from anachron.data.own.files import is_fact_file
+    from anachron.probe.ask.run import AnswerRun
+    from anachron.probe.by_answers import cost_of_data
     from anachron.probe.runs import recorded_as_of
 
-    answers = asking.needed(scorer.backend, texts, replicas)
-    backend = scorer.place(**asdict(replicas)) if answers is None else None
+    models = Models.of(asking, texts, scorer, replicas, loading, language=language, seed=seed)
     model = [one for names in model for one in ([names] if Path(names).exists() else names.split(",")) if one]
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")
     if scorer.edit is not None and len(model) > 1:
         raise ConfigError(f"--edit {scorer.edit}: an edit belongs to one model; probe the others without it")
-    texts.check(loading)
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
     if len(model) > 1 and scorer.backend in LOADED and replicas.ray is None:
         _look_for(model, loading)
-    named = zip(model, _labels(model, label, scorer.edit), folders, strict=True)
-    if answers is not None:
-        for name, model_label, folder in named:
-            probe_asked(name, data, folder, answers, asking, scorer, loading, model_label, language, json_)
-        return
-    from anachron.probe.run import ProbeSettings, run_probe
-    from anachron.report.studies import write_metrics  # these load torch, which takes longer than reading facts
 
-    assert backend is not None
-    for name, model_label, folder in named:
-        settings = ProbeSettings(label=model_label, deterministic=replicas.deterministic, seed=seed, **asdict(texts))
-        with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as bar:
-            result = run_probe(lm, data, folder, settings, callbacks=bar)
-        say(_done(name, result.record, folder))
-        del lm
+    def probe_one(name: str, model_label: str | None, folder: Path) -> None:  # on return the model goes
+        if models.only_cost(data.facts, lambda settings: cost_of_data(data, settings, language)):
+            return
+        with models.opened(name, folder, model_label) as (who, bar):
+            result = who.probe(data, folder, bar)
+        if isinstance(result, AnswerRun):
+            _tell_answers(result, json_)
+        else:
+            say(_done(name, result.record, folder))
+
+    for name, model_label, folder in zip(model, _labels(model, label, scorer.edit), folders, strict=True):
+        probe_one(name, model_label, folder)
+    if models.answers is not None:
+        return
+    from anachron.report.studies import write_metrics  # it draws, which asking does without
+
     _tell(write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed), data, folders, out, json_)
+
+
+def _tell_answers(run: "AnswerRun", as_json: bool) -> None:
+    """Print what came of one model's answers."""
+    from anachron.report.terminal.answers import answer_run_lines
+
+    if as_json:
+        print_json(run.summary | {"run": str(run.folder)})
+        return
+    stdout().print(f"{run.label}, {run.facts.height:,} facts", markup=False)
+    for line in answer_run_lines(run.summary):
+        stdout().print(line, markup=False)
+    say(f"run folder: {run.folder}")
 
 
 def _look_for(models: list[str], loading: ModelOptions) -> None:

@@ -90,7 +90,7 @@ class Schema:
         return typed if others else typed.select(*self.columns)
 
     def _refuse(self, given: pl.DataFrame, typed: pl.DataFrame) -> None:
-        """Refuse the first row with a cell that cannot be read as its type, is empty or breaks a rule, in this order."""
+        """Refuse the first row with a cell that cannot be read as its type, is empty, or breaks a rule."""
         broken: list[tuple[int, str, pl.Series, str]] = []  # first row, column, which rows, words
         for name, column in self.columns.items():
             cells = typed[name]

@@ -75,5 +75,5 @@ def questions_of(
 
 
 def questions_of_data(data: Dataset, language: str | Path | None = None) -> Questions:
-    """The questions that `probe_by_answers` asks about a data set."""
+    """The questions that a probe by answers asks about a data set."""
     return questions_of(data, None, language)[0]

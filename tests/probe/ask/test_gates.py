@@ -14,7 +14,8 @@ from anachron.data.own import files as own
 from anachron.io.llm_requests import PLAIN
 from anachron.probe.ask.asking import AskSettings
 from anachron.probe.ask.budget import Budget
-from anachron.probe.ask.probing import check_by_answers
+from anachron.probe.by_answers import ByAnswers
+from anachron.probe.check.check import check
 from anachron.probe.check.gate import Gate
 from anachron.probe.check.questions import read_facts
 from support.asked_runs import AS_OF, FACTS, Scripted, known
@@ -28,8 +29,10 @@ def facts(tmp_path: Path) -> Path:
     return path
 
 
-def asked(facts: Path, out: Path, script=known, **named):
-    return check_by_answers(Scripted("m", script), read_facts(facts, as_of=AS_OF), out, **named)
+def asked(facts: Path, out: Path, script=known, settings: AskSettings | None = None, **named):
+    return check(
+        ByAnswers(Scripted("m", script), settings or AskSettings()), read_facts(facts, as_of=AS_OF), out, **named
+    )
 
 
 @pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")

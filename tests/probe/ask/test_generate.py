@@ -13,7 +13,8 @@ from anachron.lm.model import LanguageModel
 from anachron.probe.ask.asking import AskSettings
 from anachron.probe.ask.generate import LocalAnswerer
 from anachron.probe.ask.matching import read_name
-from anachron.probe.ask.probing import check_by_answers
+from anachron.probe.by_answers import ByAnswers
+from anachron.probe.check.check import check
 from anachron.probe.check.questions import read_facts
 from support.tiny_models import make_model, make_tokenizer
 
@@ -75,8 +76,8 @@ def test_a_check_by_generation(tmp_path: Path):
     path = tmp_path / "facts.csv"
     path.write_text("subject,relation,object,start,end\nKazakhstan,capital,Almaty,1991-12-16,1997-12-10\n")
     asked = read_facts(path, as_of="2025-11-22")
-    found = check_by_answers(local(tmp_path / "a"), asked, tmp_path / "run", settings=AskSettings(rounds=1))
-    assert found.verdicts["verdict"].to_list() == [None] and found.asked.summary["calls"] >= 9
+    found = check(ByAnswers(local(tmp_path / "a"), AskSettings(rounds=1)), asked, tmp_path / "run")
+    assert found.verdicts["verdict"].to_list() == [None] and found.summary["answers"]["calls"] >= 9
     assert found.verdicts["left_out"].to_list() == ["no choice of two years could be read"]
     assert (tmp_path / "run" / "verdicts.csv").is_file() and found.summary["robustness"] is None
 

@@ -14,9 +14,9 @@ from anachron.cli.main import run_command
 from anachron.core.errors import DataError
 from anachron.io.llm_settings import LlmSettings
 from anachron.probe.ask.judged import answers_to_judge
-from anachron.probe.ask.probing import check_by_answers
 from anachron.probe.ask.run import read_answers
-from anachron.probe.check.check import write_junit
+from anachron.probe.by_answers import ByAnswers
+from anachron.probe.check.check import check, write_junit
 from anachron.probe.check.gate import Gate
 from anachron.probe.check.questions import read_facts
 from anachron.report.judging import judge_run
@@ -139,7 +139,7 @@ def test_a_check_by_answers_as_a_junit_file(tmp_path: Path):
     ask(tmp_path / "first", "early", early)
     facts = read_facts(tmp_path / "facts.csv", as_of=AS_OF)
     gate = Gate(min_win_rate=0.9, max_stale=1)
-    found = check_by_answers(Scripted("early", early), facts, tmp_path / "run", gate=gate)
+    found = check(ByAnswers(Scripted("early", early)), facts, tmp_path / "run", gate=gate)
     write_junit(found, tmp_path / "junit.xml")
     suites = ElementTree.parse(tmp_path / "junit.xml").getroot()
     cases = {case.get("name"): case for case in suites.iter("testcase")}

@@ -10,8 +10,8 @@ from anachron.core.several_periods import periods_text
 from anachron.data.loaders import load_dataset
 from anachron.io.answers import Answer
 from anachron.probe.ask.asking import AskSettings
-from anachron.probe.ask.probing import probe_by_answers
 from anachron.probe.ask.sheets import read_sheet, sheet_scores, summary, write_sheet
+from anachron.probe.by_answers import ByAnswers
 from anachron.probe.questions import questions_of
 from support.asked_runs import AS_OF, FACTS, Scripted, known
 
@@ -34,7 +34,7 @@ def test_the_same_answers_come_to_the_numbers_of_a_run(tmp_path: Path, share: in
     (tmp_path / "facts.csv").write_text(FACTS)
     data = load_dataset(str(tmp_path / "facts.csv"), as_of=AS_OF)
     settings = AskSettings(ways=("open", "choice"), width=0, rounds=3)
-    run = probe_by_answers(Scripted("unsure", unsure(share)), data, tmp_path / "run", settings=settings)
+    run = ByAnswers(Scripted("unsure", unsure(share)), settings).probe(data, tmp_path / "run")
     said = {row["prompt"]: row["text"] for row in run.answers.iter_rows(named=True)}
     questions, _ = questions_of(data)
     scores = []

@@ -21,7 +21,8 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RunFolder
 from anachron.lm.loading import load_model
-from anachron.probe.check.check import check, on_shared_dates
+from anachron.probe.by_scores import on_shared_dates
+from anachron.probe.check.check import check
 from anachron.probe.check.questions import CheckedFacts, read_facts
 from anachron.probe.check.verdicts import VERDICTS
 from anachron.probe.run import run_probe

@@ -17,6 +17,7 @@ from anachron.probe.ask.asking import AskSettings
 from anachron.probe.ask.budget import Budget
 from anachron.probe.ask.generate import LocalAnswerer
 from anachron.probe.ask.matching import EMPTY, READ, REFUSED, UNANSWERED, UNREADABLE, Reading, plain
+from anachron.probe.by_answers import ByAnswers
 from anachron.probe.horizon.asking import (
     DECOY,
     EARLIER,
@@ -30,7 +31,7 @@ from anachron.probe.horizon.asking import (
     change_questions,
 )
 from anachron.probe.horizon.changes import INVENTED, STILL, Change, month_text, with_values_before
-from anachron.probe.horizon.find import find_horizon_by_answers, read_horizon
+from anachron.probe.horizon.find import find_horizon, read_horizon
 from anachron.probe.horizon.leak import leak_after
 from anachron.probe.horizon.measure import comparable, read_preferences, usable
 from anachron.probe.horizon.questions import ChangeToAsk, changes_to_ask
@@ -211,7 +212,7 @@ def test_the_date_of_a_known_answerer_lies_in_its_interval_and_nothing_is_asked_
     changes = world(300, 1)
     somebody = Simulated(changes, 2018 * 12 + 5, 2)
     limits = {"min_judged": 0.5}  # for some of its answers are empty
-    found = find_horizon_by_answers(somebody, changes, tmp_path / "run", claim=2018 * 12 + 5, **limits)
+    found = find_horizon(ByAnswers(somebody), changes, tmp_path / "run", claim=2018 * 12 + 5, **limits)
     assert found.summary["leak"]["told"]
     half = found.summary["halving"]
     assert half["low"] <= month_text(somebody.until) <= half["high"]
@@ -221,29 +222,27 @@ def test_the_date_of_a_known_answerer_lies_in_its_interval_and_nothing_is_asked_
     assert counts["known_subjects"] == sum(counts["named"].get(name, 0) for name in (NEW, OLD, LATER, EARLIER))
     assert not found.summary["leak"]["leaked"]
     assert len(somebody.asked) == len({one.subject for one in changes}) == len(set(somebody.asked))
-    again = find_horizon_by_answers(somebody, changes, tmp_path / "run", claim=2015 * 12, **limits)
+    again = find_horizon(ByAnswers(somebody), changes, tmp_path / "run", claim=2015 * 12, **limits)
     assert again.summary["leak"]["leaked"]
     assert len(somebody.asked) == len(set(somebody.asked))
     assert again.preferences.equals(found.preferences)
     assert read_horizon(tmp_path / "run").preferences.equals(found.preferences)
     with pytest.raises(ConfigError):
-        find_horizon_by_answers(somebody, changes[:50], tmp_path / "run")
+        find_horizon(ByAnswers(somebody), changes[:50], tmp_path / "run")
 
 
 def test_a_budget_buys_a_sample_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     changes = world(26, 3)  # too few for a curve, which is not what this is about
     somebody, told = Simulated(changes, 2018 * 12, 4), []
     few = AskSettings(budget=Budget(5, "calls"))
-    part = find_horizon_by_answers(
-        somebody, changes, tmp_path / "run", settings=few, callbacks=Callbacks(warn=told.append)
-    )
+    part = find_horizon(ByAnswers(somebody, few), changes, tmp_path / "run", callbacks=Callbacks(warn=told.append))
     assert len(somebody.asked) == 5
     assert part.preferences.filter(pl.col("named") != UNASKED)["subject"].n_unique() == 5
     assert any("the budget ended after 5 of" in line for line in told)
-    whole = find_horizon_by_answers(somebody, changes, tmp_path / "run")
+    whole = find_horizon(ByAnswers(somebody), changes, tmp_path / "run")
     assert UNASKED not in whole.preferences["named"].to_list()
     assert len(somebody.asked) == len(set(somebody.asked))
-    other = find_horizon_by_answers(Simulated(changes, 2018 * 12, 4), changes, tmp_path / "other")
+    other = find_horizon(ByAnswers(Simulated(changes, 2018 * 12, 4)), changes, tmp_path / "other")
     assert other.preferences.equals(whole.preferences)
 
 
@@ -291,7 +290,7 @@ def test_a_local_model_writes_its_answers(tmp_path: Path) -> None:
         "{% if add_generation_prompt %}[assistant] {% endif %}"
     )
     local = LocalAnswerer(LanguageModel(make_model("llama"), tokenizer, "tiny"), tmp_path / "answers", "tiny", 4)
-    found = find_horizon_by_answers(local, LISTED, tmp_path / "run")
+    found = find_horizon(ByAnswers(local), LISTED, tmp_path / "run")
     assert found.model == "tiny"
     assert found.preferences["named"].null_count() == 0
     assert not found.summary["told"]

@@ -17,7 +17,7 @@ from anachron.io.answers import Answer
 from anachron.io.files import file_fingerprint, read_json, read_jsonl
 from anachron.io.jobs import Callbacks
 from anachron.probe.ask.asking import AskSettings
-from anachron.probe.ask.probing import probe_by_answers
+from anachron.probe.by_answers import ByAnswers
 from anachron.report.export.inspect_package import export_inspect
 
 SCRIPT = """
@@ -115,7 +115,7 @@ def test_the_real_inspect_comes_to_the_same_w(five: Dataset, tmp_path: Path, rou
     pytest.importorskip("inspect_ai", reason="pip install 'anachron[export-test]'")
     noisy = Noisy()
     settings = AskSettings(ways=("open", "choice"), width=0, rounds=rounds)
-    run = probe_by_answers(noisy, five, tmp_path / "run", settings=settings)
+    run = ByAnswers(noisy, settings).probe(five, tmp_path / "run")
     package = export_inspect(five, tmp_path / "task")["parameters"]["package"]
     (tmp_path / "answers.json").write_text(json.dumps(noisy.said))
     done = subprocess.run(

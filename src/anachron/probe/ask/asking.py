@@ -203,12 +203,9 @@ def estimate(questions: Questions, present: Sequence[PresentQuestion], settings:
     return least, most
 
 
-def ask_all_questions(
-    questions: Questions, present: Sequence[PresentQuestion], answerer: Answerer, settings: AskSettings,
-    callbacks: Callbacks | None = None, purse: Purse | None = None,
-) -> Asking:  # fmt: skip
-    """Ask everything; what was said, and whether the budget ended it. purse: what counts the requests."""
-    asking = Asking(answerer, settings, callbacks or Callbacks(), purse=purse)
+def ask_all_questions(asking: Asking, questions: Questions, present: Sequence[PresentQuestion]) -> None:
+    """Ask everything, as far as the budget lasts."""
+    settings = asking.settings
     asking.ask(plain_questions(questions, present, settings.ways))
     if "choice" in settings.ways and not asking.ended:
         facts = {fact.fact_id: fact for fact in questions.facts}
@@ -219,7 +216,6 @@ def ask_all_questions(
             return [correct_chosen(call, reading) for call, reading in zip(calls, asking.ask(wanted), strict=False)]
 
         ask_matches(matches, choose, narrow_enough(matches, settings.width), rounds=settings.rounds)
-    return asking
 
 
 def narrow_enough(facts: Sequence[Matches], width: float) -> Callable[[Read], bool]:

@@ -103,6 +103,26 @@ def cost_of(kind: Kind, prompt: str, reply: Answer | NoAnswer) -> Cost:
     )
 
 
+def cost_lines(
+    number: int, noun: str, least: Cost, most: Cost, concurrency: int, budget: Budget | None, prices: Prices | None
+) -> list[str]:
+    """What asking will cost, in words. number, noun: of what it is about. concurrency: questions at a time."""
+    minutes = [cost.calls * SECONDS / 60 / concurrency for cost in (least, most)]
+    calls = f"{least.calls:,} to {most.calls:,} calls, at most {most.calls / number:.0f} per {noun}"
+    lines = [
+        f"{number:,} {noun}s: {calls if least != most else f'{most.calls:,} calls'}",
+        f"about {least.read:,.0f} to {most.read:,.0f} tokens read and {least.written:,.0f} to {most.written:,.0f} "
+        "written (assuming four letters per token and bare answers); a reasoning model writes many times as much",
+        f"about {minutes[0]:,.1f} to {minutes[1]:,.1f} minutes at {SECONDS:g} s per call, {concurrency} at a time",
+    ]
+    if prices is not None:
+        low, high = (prices.of(cost.read, cost.written) for cost in (least, most))
+        lines.append(f"price: about {low:,.4f} to {high:,.4f}")
+    if budget is not None:
+        lines.append(f"it stops at {budget.amount:g} {budget.unit}")
+    return lines
+
+
 def affordable(questions: int, spent: Cost, ahead: Cost, budget: Budget | None, prices: Prices | None) -> int:
     """How many of the next questions can be paid, at what all of them are expected to cost together (ahead)."""
     if budget is None:

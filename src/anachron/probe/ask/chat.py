@@ -23,7 +23,7 @@ class ChatAnswerer:
     """
 
     settings: LlmSettings
-    folder: Path
+    folder: Path | str
     label: str | None = None
     names: Counter[str] = field(default_factory=Counter)
     client: Client | None = field(default=None, repr=False)
@@ -44,7 +44,7 @@ class ChatAnswerer:
     def metered_answers(self, prompts: Sequence[str], callbacks: Callbacks, meter: Meter) -> list[Answer | NoAnswer]:
         self.client = self.client or Client(self.settings)
         replies, _ = ask_all(
-            prompts, self.settings, AnswerCache(self.folder), keep_cut_off=True, client=self.client, meter=meter,
+            prompts, self.settings, AnswerCache(Path(self.folder)), keep_cut_off=True, client=self.client, meter=meter,
             learned=self.learned, callbacks=callbacks,
         )  # fmt: skip
         for reply in replies:

@@ -21,7 +21,7 @@ class LocalAnswerer:
     """Writes greedily in the model's chat template; answers are kept in a folder."""
 
     lm: LanguageModel
-    folder: Path
+    folder: Path | str
     name: str
     most_tokens: int = MOST_TOKENS
 
@@ -30,14 +30,14 @@ class LocalAnswerer:
 
     def answers(self, prompts: Sequence[str], callbacks: Callbacks) -> list[Answer | NoAnswer]:
         """Raises `ModelError` for a model without a chat template that can be used."""
-        cache, lm = AnswerCache(self.folder), replace(self.lm, style=update_style(self.lm.tokenizer, "chat"))
+        cache, lm = AnswerCache(Path(self.folder)), replace(self.lm, style=update_style(self.lm.tokenizer, "chat"))
         asked = {"backend": "generate", "max_tokens": self.most_tokens, "template_date": lm.style.template_date}
         keys = {prompt: prompt_key(f"{self.lm.name} {self.lm.fingerprint()}", prompt, asked) for prompt in prompts}
         damaged: list[Path] = []
         known = {prompt: cache.find([key], damaged, lambda kept: True) for prompt, key in keys.items()}
         missing = [prompt for prompt, kept in known.items() if kept is None]
         if damaged:
-            callbacks.warn(f"{damaged_answers(damaged, self.folder)}; they are written again")
+            callbacks.warn(f"{damaged_answers(damaged, Path(self.folder))}; they are written again")
         with callbacks.bar("answering") as bar:
             for start in range(0, len(missing), TOGETHER):
                 batch = missing[start : start + TOGETHER]

@@ -6,7 +6,8 @@
 was; one with another budget, width or number of rounds too.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,18 +63,30 @@ def run_asking(
         "what": "asked", "label": answerer.name, **answerer.identity(), **data, "as_of": str(as_of),
         "ways": list(settings.ways), "wordings": questions.wordings.choice,
     }  # fmt: skip
-    with open_run(folder, identity, Kind.ANSWERS, ANSWERS) as run:
-        run.record["status"] = "running"
-        run.save()
-        with kept_purse(folder, settings.budget, settings.prices) as purse:
-            asking = ask_all_questions(questions, present, answerer, settings, callbacks, purse)
-        asking.tell_spent()
+    with open_asking(folder, identity, Kind.ANSWERS, answerer, settings, callbacks) as (run, asking):
+        ask_all_questions(asking, questions, present)
         found = _found(folder, answerer.name, asking, questions, present, as_of)
         run.write_table(ANSWERS_FILE, found.answers)
         run.write_table(FACTS_FILE, found.facts)
         run.write_json(SUMMARY_FILE, found.summary)
-        run.finish()
     return found
+
+
+@contextmanager
+def open_asking(
+    folder: Path, identity: Json, kind: Kind, answerer: Answerer, settings: AskSettings,
+    callbacks: Callbacks | None = None,
+) -> Iterator[tuple[RunFolder, Asking]]:  # fmt: skip
+    """The folder of a run that asks, and who asks in it, within what earlier runs of the folder left of the budget. The
+    run is finished where the block ends without an exception. Raises as `anachron.io.run_folder.open_run`."""
+    with open_run(folder, identity, kind, ANSWERS) as run:
+        run.record["status"] = "running"
+        run.save()
+        with kept_purse(folder, settings.budget, settings.prices) as purse:
+            asking = Asking(answerer, settings, callbacks or Callbacks(), purse=purse)
+            yield run, asking
+        asking.tell_spent()
+        run.finish()
 
 
 def _found(

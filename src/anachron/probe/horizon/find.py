@@ -12,18 +12,12 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.data.bundled.mini import MINI_CHANGES
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
-from anachron.io.run_folder import Kind, RunFolder, open_run, reopen_run
-from anachron.probe.ask.asking import Answerer, Asking, AskSettings
-from anachron.probe.ask.budget import Cost, expected
-from anachron.probe.ask.purse import kept_purse
-from anachron.probe.ask.run import ANSWERS, ANSWERS_FILE
-from anachron.probe.ask.tables import answers_table
-from anachron.probe.horizon.asking import answered, change_questions, wordings_around
+from anachron.io.run_folder import RunFolder, reopen_run
 from anachron.probe.horizon.changes import Change, changes_of_table, sample
 from anachron.probe.horizon.fit import Horizon
 from anachron.probe.horizon.leak import Leak, check_claim, leak_after
-from anachron.probe.horizon.measure import preferences, read_preferences, scores_by_pair, statements
-from anachron.probe.horizon.questions import ChangeToAsk, changes_to_ask
+from anachron.probe.horizon.measure import read_preferences
+from anachron.probe.horizon.questions import changes_to_ask
 from anachron.probe.horizon.read import read_changes
 from anachron.probe.horizon.summary import (
     HorizonComparison,
@@ -34,6 +28,8 @@ from anachron.probe.horizon.summary import (
     kinds_table,
     leak_json,
 )
+from anachron.probe.respondent import Respondent
+from anachron.probe.respondents import respondent_of
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
@@ -81,7 +77,7 @@ def read_horizon_changes(
 
 
 def find_horizon(
-    model: "str | Scorer",
+    model: "str | Scorer | Respondent",
     changes: Sequence[Change],
     out: Path | str,
     *,
@@ -93,82 +89,22 @@ def find_horizon(
 ) -> FoundHorizon:
     """Ask a model about changes, and find out until when it learned.
 
-    model: a loaded model, or a name for `load_model`. changes: as of `read_horizon_changes`. out: the run folder, in
-    which a killed run goes on; one that is done is read again and nothing is asked. claim, released: months since the
-    year 0, for the test of a leak (`anachron.probe.horizon.leak`); min_judged: share (0 to 1) of the changes after the
-    claim that must have been judged for a verdict.
+    model: a loaded model, a name for `load_model`, or who answers (`anachron.ByAnswers`). changes: as of
+    `read_horizon_changes`. out: the run folder, in which a killed run goes on; one that is done is read again and
+    nothing is asked; what was asked is in its folder ``asked``. settings: of a model that is scored. claim, released:
+    months since the year 0, for the test of a leak (`anachron.probe.horizon.leak`); min_judged: share (0 to 1) of the
+    changes after the claim that must have been judged for a verdict.
 
     Writes ``changes.csv``, ``horizon.json`` and, of enough changes, ``curve.csv``, ``kinds.csv`` and the figure.
-    Raises as `anachron.run_probe`, and `DataError` where no change can be asked.
-    """
-    from anachron.lm.loading import load_model  # here, so that changes are read before torch is there
-    from anachron.probe.run import ProbeSettings, run_probe
-
-    callbacks, settings, folder = callbacks or Callbacks(), settings or ProbeSettings(), Path(out)
-    check_claim(claim, released)
-    asked = _with_wordings(changes, callbacks)
-    data = statements(asked)
-    lm = load_model(model) if isinstance(model, str) else model
-    scored = run_probe(lm, data, folder / ASKED, settings, callbacks=callbacks)
-    table = preferences(asked, scores_by_pair(scored.scores, data))
-    return _written(folder, scored.record["settings"]["label"], table, claim, released, min_judged)
-
-
-def find_horizon_by_answers(
-    answerer: Answerer,
-    changes: Sequence[Change],
-    out: Path | str,
-    *,
-    settings: AskSettings | None = None,
-    claim: int | None = None,
-    released: int | None = None,
-    min_judged: float = 1.0,
-    callbacks: Callbacks | None = None,
-) -> FoundHorizon:
-    """`find_horizon` of a model that only answers: one question in the present tense for each subject and relation.
-
-    settings: of which the budget and the prices count. The answers are in ``asked/`` of the run folder; what was
-    answered is not asked again, and where a budget ended it the same command with a larger one goes on.
-    Raises as `find_horizon`, and what the answerer raises.
+    Raises as `anachron.run_probe`, what the model raises, and `DataError` where no change can be asked.
     """
     callbacks, folder = callbacks or Callbacks(), Path(out)
     check_claim(claim, released)
-    asked = _with_wordings(changes, callbacks)
-    questions, around = change_questions(asked), wordings_around()
-    identity: Json = {
-        "what": "horizon", "label": answerer.name, **answerer.identity(),
-        "dataset_fingerprint": statements(asked).fingerprint(), "wordings": around.wordings.open,
-    }  # fmt: skip
-    with open_run(folder / ASKED, identity, Kind.CHANGES, ANSWERS) as run:
-        run.record["status"] = "running"
-        run.save()
-        settings = settings or AskSettings()
-        with kept_purse(run.path, settings.budget, settings.prices) as purse:
-            asking = Asking(answerer, settings, callbacks, purse=purse)
-            readings = dict(zip(questions, asking.ask([*questions.values()]), strict=False))
-        asking.tell_spent()
-        run.write_table(ANSWERS_FILE, answers_table(asking, around))
-        run.finish()
-    if asking.ended:
-        callbacks.warn(
-            f"the budget ended after {len(readings)} of {len(questions)} questions; "
-            "repeat the command with a larger one to go on"
-        )
-    return _written(folder, answerer.name, answered(asked, readings), claim, released, min_judged)
-
-
-def estimate_horizon(changes: Sequence[Change]) -> tuple[Cost, Cost]:
-    """What `find_horizon_by_answers` costs at least and at most, the budget aside: the same."""
-    cost = expected((one.kind, one.prompt) for one in change_questions(changes_to_ask(changes)).values())
-    return cost, cost
-
-
-def _with_wordings(changes: Sequence[Change], callbacks: Callbacks) -> list[ChangeToAsk]:
-    """The changes that can be asked; a warning tells of others."""
     asked = changes_to_ask(changes)
     if len(asked) < len(changes):
         callbacks.warn(f"{len(changes) - len(asked)} of {len(changes)} changes have a relation without wordings")
-    return asked
+    label, table = respondent_of(model, settings).prefer(asked, folder / ASKED, callbacks)
+    return _written(folder, label, table, claim, released, min_judged)
 
 
 def is_horizon(folder: Path | str) -> bool:

@@ -136,7 +136,7 @@ of W is narrow enough; a task cannot, because its samples do not know about each
 
 
 def export_inspect(data: Dataset, out: Path, *, name: str | None = None, language: str | Path | None = None) -> Json:
-    """Write the questions that `probe_by_answers` asks as a package for Inspect (`write_package`).
+    """Write the questions that a probe by answers asks as a package for Inspect (`write_package`).
 
     Returns its manifest. Raises as `write_package`, and `DataError` where no fact can be asked.
     """

@@ -1,0 +1,116 @@
+"""A model that gives log-probabilities, as who is asked: every statement is scored by a probe run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from anachron.analysis.metrics import check_scores, fact_metrics
+from anachron.core.errors import ConfigError
+from anachron.core.facts import fact_id
+from anachron.data.columns import STATEMENT_SCHEMA
+from anachron.data.dataset import Dataset
+from anachron.io.jobs import Callbacks
+from anachron.lm.loading import load_model
+from anachron.lm.scorer import Scorer
+from anachron.probe.check.gate import NOTHING_IN_COMMON, Gate, loss_against
+from anachron.probe.check.present import PresentQuestion, present_answers, present_pairs
+from anachron.probe.check.questions import CheckedFacts
+from anachron.probe.check.verdicts import fact_verdicts, mean_win_rates, short_timeline
+from anachron.probe.horizon.measure import preferences, scores_by_pair, statements
+from anachron.probe.horizon.questions import ChangeToAsk
+from anachron.probe.respondent import JudgedFacts, Respondent
+from anachron.probe.run import ProbeResult, ProbeSettings, run_probe
+from anachron.probe.runs import read_runs
+
+PRESENT = "present"  # folder of the run about today in that of a check
+
+
+@dataclass(frozen=True)
+class ByScores(Respondent):
+    """A model whose statements are scored. model: a loaded one, or a name for `load_model`, which is loaded when
+    something is scored."""
+
+    model: str | Scorer
+    settings: ProbeSettings = field(default_factory=ProbeSettings)
+
+    def judge(
+        self, facts: CheckedFacts, out: Path, gate: Gate, baseline: Path | None, callbacks: Callbacks | None = None
+    ) -> JudgedFacts:
+        """W of a baseline is compared over the dates that both were asked about."""
+        earlier = None if baseline is None else _baseline(baseline)
+        if earlier is not None:
+            _shared(earlier, facts.data.table)
+        lm = load_model(self.model) if isinstance(self.model, str) else self.model
+        scored = run_probe(lm, facts.data, out, self.settings, callbacks=callbacks)
+        present = self._present(lm, facts.questions, out / PRESENT, callbacks)
+        scores, about = check_scores(scored.scores), facts.data.about
+        assert about is not None  # as of every file of facts
+        years = scores.filter(pl.col("granularity") == "year")
+        timelines = [{"fact_id": fact, "timeline": short_timeline(rows)} for (fact,), rows in years.group_by("fact_id")]
+        found = (
+            about.select("fact_id", "question")
+            .join(fact_verdicts(scores, fact_metrics(scores)), on="fact_id", how="left", maintain_order="left")
+            .join(pl.DataFrame(timelines), on="fact_id", how="left", maintain_order="left")
+        )
+        loss = None if earlier is None else loss_against(*on_shared_dates(earlier, scores))
+        return JudgedFacts(scored.record["settings"]["label"], found, facts.data.facts, present, loss)
+
+    def probe(self, data: Dataset, out: Path, callbacks: Callbacks | None = None) -> ProbeResult:
+        return run_probe(self.model, data, out, self.settings, callbacks=callbacks)
+
+    def prefer(
+        self, changes: Sequence[ChangeToAsk], out: Path, callbacks: Callbacks | None = None
+    ) -> tuple[str, pl.DataFrame]:
+        data = statements(changes)
+        scored = run_probe(self.model, data, out, self.settings, callbacks=callbacks)
+        return scored.record["settings"]["label"], preferences(changes, scores_by_pair(scored.scores, data))
+
+    def _present(
+        self, lm: Scorer, questions: Sequence[PresentQuestion], out: Path, callbacks: Callbacks | None = None
+    ) -> pl.DataFrame:
+        """What the model answers in the present tense. The scores are a run of their own, of statements without
+        dates."""
+        pairs = present_pairs(questions)
+        if not pairs:
+            return present_answers(questions, {})
+        asked = {q.question: q for q in questions}
+        rows = [
+            dict.fromkeys(STATEMENT_SCHEMA) | {
+                "fact_id": fact_id(asked[question].subject, asked[question].relation, answer, "", question),
+                "subject_label": asked[question].subject, "relation_label": asked[question].relation,
+                "object_label": answer, "granularity": "year", "status": "none", "prompt": question, "answer": answer,
+            }
+            for question, answer in pairs
+        ]  # fmt: skip
+        data = Dataset("questions in the present tense", pl.DataFrame(rows, schema=STATEMENT_SCHEMA), "released")
+        scores = run_probe(lm, data, out, self.settings, callbacks=callbacks).scores
+        per_token = (scores["logp"] / scores["n_tokens"]).to_list()
+        return present_answers(questions, dict(zip(pairs, per_token, strict=True)))
+
+
+def _baseline(folder: Path) -> pl.DataFrame:
+    """The scores of the one run in a folder."""
+    scores = read_runs([folder])
+    if scores["model"].n_unique() > 1:
+        raise ConfigError(f"--baseline {folder} holds {scores['model'].n_unique()} runs; give the folder of one")
+    return check_scores(scores)
+
+
+def on_shared_dates(baseline: pl.DataFrame, scores: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`mean_win_rates` of two runs over the dates of each fact that both asked about, and found in the same status.
+
+    Runs as of other days, or with other samplings, ask about other dates; a date that has become incorrect since is in
+    neither. scores: as `anachron.analysis.metrics.check_scores` returns them.
+    """
+    before, now = _shared(baseline, scores), _shared(scores, baseline)
+    return mean_win_rates(fact_metrics(before)), mean_win_rates(fact_metrics(now))
+
+
+def _shared(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a table whose fact and date, in the same status, another has too. Raises `ConfigError` without."""
+    found = one.join(other, on=["fact_id", "granularity", "time", "status"], how="semi")
+    if not found.height:
+        raise ConfigError(NOTHING_IN_COMMON)
+    return found
