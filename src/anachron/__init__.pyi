@@ -71,12 +71,11 @@ from .lm.saving import save_model as save_model
 from .lm.sites import weight_of as weight_of
 from .lm.tokenizers import load_tokenizer as load_tokenizer
 from .probe.ask.asking import AskSettings as AskSettings
-from .probe.ask.chat import ChatAnswerer as ChatAnswerer
-from .probe.ask.generate import LocalAnswerer as LocalAnswerer
 from .probe.ask.run import read_answer_run as read_answer_run
 from .probe.ask.run import read_answers as read_answers
 from .probe.audit import audit as audit
 from .probe.backends import Backend as Backend
+from .probe.backends import open_answerer as open_answerer
 from .probe.backends import open_scorer as open_scorer
 from .probe.by_answers import ByAnswers as ByAnswers
 from .probe.by_scores import ByScores as ByScores

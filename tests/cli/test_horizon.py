@@ -277,8 +277,8 @@ def test_the_cost_is_told_and_nothing_asked(few: Path, tmp_path: Path, capsys) -
     ("words", "told"),
     [
         (["--backend", "chat"], "--base-url"),
-        (["--backend", "chat", "--format", "chat", "--base-url", "http://127.0.0.1:9/v1"], "--format is not for"),
-        (["--budget", "5 calls"], "--budget is not for --backend transformers"),
+        (["--backend", "chat", "--format", "chat", "--base-url", "http://127.0.0.1:9/v1"], "--format chat is not for"),
+        (["--budget", "5 calls"], "--budget 5 calls is not for --backend transformers"),
     ],
 )
 def test_options_of_the_other_kind_are_refused(words: list[str], told: str, few: Path, tmp_path: Path, capsys) -> None:

@@ -271,7 +271,7 @@ def test_the_commands_score_and_probe(serve, lm: LanguageModel, brief: Dataset, 
     assert {row["model"] for row in json.loads(capsys.readouterr().out)["summary"]} == {"served"}
     for argv, what in (
         (["--backend", "openai"], "--base-url"),
-        (["--base-url", "http://x/v1"], "does not go with --backend transformers"),
+        (["--base-url", "http://x/v1"], "is not for --backend transformers"),
         (["--backend", "vllm"], "choose one of transformers, openai, llama.cpp"),
         ([*how, "--dtype", "bfloat16"], "--dtype"),
     ):

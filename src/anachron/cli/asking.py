@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     from anachron.cli.options import ModelOptions
     from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
     from anachron.io.jobs import Callbacks
-    from anachron.probe.ask.asking import Answerer, AskSettings
+    from anachron.probe.ask.asking import AskSettings
     from anachron.probe.ask.budget import Cost, Prices
     from anachron.probe.backends import Backend
     from anachron.probe.respondent import Respondent
-
-ANSWERING = ("chat", "generate")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,30 +57,19 @@ class AnswerOptions:
         Path | None, typer.Option(help="Folder in which answers are cached. Default: one in the run folder.")
     ] = None
 
-    def needed(self, backend: str, *of_scores: Any) -> "AskSettings | None":
-        """How much is asked; None for a backend that scores.
-
-        of_scores: groups of options that are for scores alone. Raises `ConfigError` for options of the other kind.
-        """
-        from anachron.core.errors import ConfigError
+    def settings(self) -> "AskSettings":
+        """How much is asked. Raises `ConfigError` for what cannot be."""
         from anachron.probe.ask.asking import AskSettings
         from anachron.probe.ask.budget import parse_budget
-        from anachron.probe.backends import BACKENDS
 
-        if backend not in (*BACKENDS, *ANSWERING):
-            raise ConfigError(f"backend {backend!r}: choose one of {', '.join((*BACKENDS, *ANSWERING))}")
-        if backend not in ANSWERING:
-            refuse_unused(f"--backend {backend}", self)
-            return None
-        refuse_unused(f"--backend {backend}", *of_scores)
-        if backend == "generate":
-            for_chat = {name: getattr(self, name) for name in ("temperature", "tries", "timeout", "pause")}
-            unused = [name for name, value in for_chat.items() if value is not None]
-            if unused:
-                raise ConfigError(f"--{unused[0]} is for --backend chat; leave it out with generate")
         prices = self._prices()
         budget = None if self.budget is None else parse_budget(self.budget, prices)
         return AskSettings(budget=budget, prices=prices, **self._chosen())
+
+    def requests(self) -> dict[str, Any]:
+        """What is given of how requests are sent, for `anachron.open_answerer`."""
+        names = ("temperature", "max_tokens", "tries", "timeout", "pause")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def _chosen(self) -> dict[str, Any]:
         """What else is set of `AskSettings`."""
@@ -95,44 +82,6 @@ class AnswerOptions:
         if (self.price_in is None) != (self.price_out is None):
             raise ConfigError("give both --price-in and --price-out, or neither")
         return None if self.price_in is None or self.price_out is None else Prices(self.price_in, self.price_out)
-
-    def answerer(
-        self, model: str, out: Path, scorer: "ScorerOptions", loading: "ModelOptions", label: str | None
-    ) -> "Answerer":
-        """Who answers. Raises `ConfigError` for options that do not go with the backend."""
-        from anachron.core.errors import ConfigError
-        from anachron.probe.ask.run import ANSWERS
-
-        folder = self.answers or out / ANSWERS
-        if scorer.backend == "generate":
-            from anachron.probe.ask.generate import MOST_TOKENS, LocalAnswerer
-            from anachron.probe.backends import read_template
-
-            for name in ("base_url", "api_key_env", "concurrency", "same_as", "edit"):
-                if getattr(scorer, name) is not None:
-                    raise ConfigError(f"--{name.replace('_', '-')} is not for --backend generate; leave it out")
-            lm = loading.load(model, read_template(scorer.chat_template))
-            return LocalAnswerer(lm, folder, label or Path(model).resolve().name, self.max_tokens or MOST_TOKENS)
-        from anachron.io.llm_settings import LlmSettings
-        from anachron.probe.ask.chat import ChatAnswerer
-
-        refuse_unused("--backend chat", loading)
-        for name in ("chat_template", "edit"):
-            if getattr(scorer, name) is not None:
-                raise ConfigError(f"--{name.replace('_', '-')} is for models of transformers; leave it out with chat")
-        if scorer.base_url is None:
-            raise ConfigError(
-                "--backend chat needs the server's address: --base-url http://localhost:8000/v1, or "
-                "https://api.openai.com/v1"
-            )
-        names = ("temperature", "max_tokens", "tries", "timeout", "pause")
-        chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
-        concurrency = scorer.concurrency or Server.concurrency
-        settings = LlmSettings(
-            model, scorer.base_url, api_key_env=scorer.api_key_env, concurrency=concurrency,
-            same_as=scorer.same_as, **chosen,
-        )  # fmt: skip
-        return ChatAnswerer(settings, folder, label)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,21 +110,12 @@ class AskOptions(AnswerOptions):
         return found if self.ways is None else found | {"ways": tuple(part.strip() for part in self.ways.split(","))}
 
 
-def refuse_unused(where: str, *groups: Any) -> None:
-    """Raise `ConfigError` for an option of a group that is not at its default. where: what it is not for."""
-    from anachron.core.errors import ConfigError
-
-    for group in groups:
-        for field in fields(group):
-            if getattr(group, field.name) != field.default:
-                raise ConfigError(f"--{field.name.replace('_', '-')} is not for {where}; leave it out")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Models:
     """How the models of a command are asked, as its options say: by scores, or for answers.
 
-    answers: how much is asked; None of models that are scored. place: where those compute; None of the others.
+    answers: how much is asked; None of models that are scored. place: where they are; None where only the cost of
+    asking is told.
     """
 
     answers: "AskSettings | None"
@@ -194,8 +134,12 @@ class Models:
         loading: "ModelOptions", *, language: str | None = None, seed: int = 0,
     ) -> "Models":  # fmt: skip
         """Raises `ConfigError` for options that do not go together, before anything is read or loaded."""
-        answers = asking.needed(scorer.backend, texts, replicas)
-        place = scorer.place(**asdict(replicas)) if answers is None else None
+        from anachron.probe.backends import backend_named, given, refuse_unfit
+
+        refuse_unfit(scorer.backend, given(asking, texts, scorer, replicas, loading))
+        answers = asking.settings() if backend_named(scorer.backend).answers else None
+        # what asking costs is told without the address of a server
+        place = None if asking.dry_run else scorer.place(**asdict(replicas))
         texts.check(loading)
         return cls(
             answers=answers, place=place, asking=asking, texts=texts, scorer=scorer, replicas=replicas, loading=loading,
@@ -205,19 +149,24 @@ class Models:
     @contextmanager
     def opened(self, name: str, out: Path, label: str | None) -> "Iterator[tuple[Respondent, Callbacks]]":
         """One of them, and what shows how far it is. out: the run folder, where answers are kept."""
+        assert self.place is not None  # but where only the cost is told
         if self.answers is not None:
+            from anachron.probe.ask.run import ANSWERS
+            from anachron.probe.backends import open_answerer
             from anachron.probe.by_answers import ByAnswers
 
-            who = ByAnswers(
-                self.asking.answerer(name, out, self.scorer, self.loading, label), self.answers, self.language
-            )
-            with on_screen().bar(name) as bar:
-                yield who, bar
+            with (
+                open_answerer(
+                    name, self.place, answers=self.asking.answers or out / ANSWERS, label=label,
+                    chat_template=self.scorer.chat_template, asking=self.asking.requests(), **asdict(self.loading),
+                ) as answerer,
+                on_screen().bar(name) as bar,
+            ):  # fmt: skip
+                yield ByAnswers(answerer, self.answers, self.language), bar
             return
         from anachron.probe.by_scores import ByScores  # it loads torch, which takes longer than reading facts
         from anachron.probe.run import ProbeSettings
 
-        assert self.place is not None
         settings = ProbeSettings(
             label=label, deterministic=self.replicas.deterministic, seed=self.seed, **asdict(self.texts)
         )
@@ -230,9 +179,11 @@ class Models:
         if self.answers is None:
             return False
         from anachron.probe.ask.budget import cost_lines
+        from anachron.probe.backends import backend_named
 
         budget = self.answers.budget
-        concurrency = (self.scorer.concurrency or Server.concurrency) if self.scorer.backend == "chat" else 1
+        here = backend_named(self.scorer.backend).loads
+        concurrency = 1 if here else self.scorer.concurrency or Server.concurrency
         alone = budget is not None and budget.unit != "calls" and self.asking.max_tokens is None
         together = 1 if alone else concurrency
         lines = cost_lines(number, noun, *cost(self.answers), together, budget, self.answers.prices)

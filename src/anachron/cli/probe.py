@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from anachron.probe.ask.run import AnswerRun
     from anachron.report.outputs import Written
 
-LOADED = ("transformers", "llama.cpp", "generate")  # backends that load the model here, so that it can be looked for
-
 
 def register(app: typer.Typer) -> None:
     app.command()(grouped(score))
@@ -88,8 +86,7 @@ def probe(
     """
     from anachron.core.errors import ConfigError
     from anachron.data.own.files import is_fact_file
-    from anachron.probe.ask.run import AnswerRun
-    from anachron.probe.by_answers import cost_of_data
+    from anachron.probe.backends import backend_named
     from anachron.probe.runs import recorded_as_of
 
     models = Models.of(asking, texts, scorer, replicas, loading, language=language, seed=seed)
@@ -101,26 +98,31 @@ def probe(
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
-    if len(model) > 1 and scorer.backend in LOADED and replicas.ray is None:
+    if len(model) > 1 and backend_named(scorer.backend).loads and replicas.ray is None:
         _look_for(model, loading)
 
-    def probe_one(name: str, model_label: str | None, folder: Path) -> None:  # on return the model goes
-        if models.only_cost(data.facts, lambda settings: cost_of_data(data, settings, language)):
-            return
-        with models.opened(name, folder, model_label) as (who, bar):
-            result = who.probe(data, folder, bar)
-        if isinstance(result, AnswerRun):
-            _tell_answers(result, json_)
-        else:
-            say(_done(name, result.record, folder))
-
     for name, model_label, folder in zip(model, _labels(model, label, scorer.edit), folders, strict=True):
-        probe_one(name, model_label, folder)
+        _probe_one(models, name, data, folder, model_label, json_)
     if models.answers is not None:
         return
     from anachron.report.studies import write_metrics  # it draws, which asking does without
 
     _tell(write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed), data, folders, out, json_)
+
+
+def _probe_one(models: Models, name: str, data: "Dataset", folder: Path, label: str | None, as_json: bool) -> None:
+    """Ask one model, and say what came of it. On return the model is gone, before the next one is loaded."""
+    from anachron.probe.ask.run import AnswerRun
+    from anachron.probe.by_answers import cost_of_data
+
+    if models.only_cost(data.facts, lambda settings: cost_of_data(data, settings, models.language)):
+        return
+    with models.opened(name, folder, label) as (who, bar):
+        result = who.probe(data, folder, bar)
+    if isinstance(result, AnswerRun):
+        _tell_answers(result, as_json)
+    else:
+        say(_done(name, result.record, folder))
 
 
 def _tell_answers(run: "AnswerRun", as_json: bool) -> None:

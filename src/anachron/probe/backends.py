@@ -1,18 +1,17 @@
-"""A model opened to score, wherever it computes: in this process, on replicas of a Ray cluster, or behind a server."""
+"""The ways to reach a model, one record each: in this process, on replicas of a Ray cluster, or behind a server; to be
+scored, or to be asked for answers.
 
-import os
-import platform
+A new one is a function that opens it, a record, and its place in `BACKENDS`.
+"""
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
-from importlib.util import find_spec
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anachron.core.errors import ConfigError
-from anachron.io.files import Json, file_fingerprint, parse_json, read_text, versions
-from anachron.io.run_folder import RUN_FILE, RunFolder
+from anachron.io.files import read_text
 from anachron.io.servers import (
     Server,
     check_address,
@@ -22,21 +21,200 @@ from anachron.io.servers import (
     public_url,
     variable_shown,
 )
+from anachron.probe.unopened import Unopened, model_source
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
+    from anachron.probe.ask.asking import Answerer
 
-ADAPTER, TEMPLATES = "adapter_config.json", "additional_chat_templates"
-BACKENDS = ("transformers", "openai", "llama.cpp")
 PATIENT: dict[str, Any] = {"tries": 8, "timeout": 600.0, "pause": 0.5}  # a request may hold many texts
+
+# Options by what has a use for them. A command refuses those that its backend has none for.
+SERVER = frozenset({"base_url", "api_key_env", "concurrency", "same_as"})
+REPLICAS = frozenset({"workers", "ray", "gpus_per_replica", "deterministic"})
+WEIGHTS = frozenset({"dtype", "device", "device_map"})
+FILES = frozenset({"revision", "tokenizer", "trust_remote_code", "chat_template"})
+TEXTS = frozenset(
+    {"format", "prefix", "batch_tokens", "prefix_tree", "all_occurrences", "answer_in_user_turn", "native_softmax"}
+)
+ASKING = frozenset({"ways", "width", "rounds", "budget", "price_in", "price_out", "dry_run", "max_tokens", "answers"})
+REQUESTS = frozenset({"temperature", "tries", "timeout", "pause"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What a model is opened with. place: where it is. loading: the options of `anachron.load_model` that are given.
+
+    edit: a file of `anachron.save_edit`. folder: where answers are kept. label: of who answers, in tables. asking:
+    `ASKING` and `REQUESTS` that are given of ``max_tokens, temperature, tries, timeout, pause``. warn, notice: told of
+    what a user should know.
+    """
+
+    name: str
+    place: "Backend"
+    loading: Mapping[str, Any] = field(default_factory=dict)
+    chat_template: Path | str | None = None
+    edit: Path | str | None = None
+    folder: Path | str = ""
+    label: str | None = None
+    asking: Mapping[str, Any] = field(default_factory=dict)
+    warn: Callable[[str], None] = lambda message: None
+    notice: Callable[[str], None] = lambda message: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendType:
+    """A way to reach a model.
+
+    name: in ``--backend``. open: a block in which the model is a `anachron.lm.scorer.Scorer`, or with ``answers`` an
+    `anachron.probe.ask.asking.Answerer`. takes: the options that it has a use for. loads: whether the model is loaded
+    here; else it is behind a server, whose address is needed.
+    """
+
+    name: str
+    open: Callable[[Opening], AbstractContextManager[Any]]
+    takes: frozenset[str]
+    answers: bool = False
+    loads: bool = True
+
+
+@contextmanager
+def _transformers(how: Opening) -> "Iterator[Scorer]":
+    from anachron.lm.loading import load_model  # here, so that options and files are looked at before torch is there
+    from anachron.lm.numerics import deterministic
+
+    place, template = how.place, read_template(how.chat_template)
+    if place.replicated:
+        from anachron.lm.replicas import Replicas
+
+        if how.edit is not None:
+            raise ConfigError(
+                f"--edit {how.edit} is not for replicas; save the edited model (edit --save-model) and probe that"
+            )
+        with Replicas(
+            how.name, {**how.loading, "chat_template": template}, ray=place.ray or "local", workers=place.workers,
+            gpus=place.gpus_per_replica, repeatable=place.deterministic,
+        ) as replicas:  # fmt: skip
+            yield replicas
+        return
+    with deterministic(place.deterministic):  # from the first use of the device on
+        lm = load_model(how.name, chat_template=template, **how.loading)
+        if how.edit is None:
+            yield lm
+        else:
+            from anachron.edit.base import edited
+            from anachron.edit.storage import load_edit
+
+            with edited(lm, load_edit(how.edit)):
+                yield lm
+
+
+@contextmanager
+def _llama_cpp(how: Opening) -> "Iterator[Scorer]":
+    from anachron.lm.loading import load_model
+
+    yield load_model(how.name, backend="llama.cpp", chat_template=read_template(how.chat_template), **how.loading)
+
+
+@contextmanager
+def _openai(how: Opening) -> "Iterator[Scorer]":
+    from anachron.lm.server.served import ServedModel
+    from anachron.lm.tokenizers import load_tokenizer
+
+    place = how.place
+    assert place.base_url is not None
+    check_address(place.base_url)
+    key, template = key_for(place.base_url, place.api_key_env), read_template(how.chat_template)
+    if (warning := open_to_all(place.base_url, key)) is not None:
+        how.warn(warning)
+    tokenizer = load_tokenizer(
+        how.loading.get("tokenizer") or how.name,
+        revision=how.loading.get("revision"),
+        trust_remote_code=how.loading.get("trust_remote_code", False),
+        chat_template=template,
+    )
+    server = Server(
+        how.name, place.base_url, api_key_env=place.api_key_env, concurrency=place.concurrency or Server.concurrency,
+        same_as=place.same_as, **PATIENT,
+    )  # fmt: skip
+    yield ServedModel(server, tokenizer, how.notice)
+
+
+@contextmanager
+def _chat(how: Opening) -> "Iterator[Answerer]":
+    from anachron.io.llm_settings import LlmSettings
+    from anachron.probe.ask.chat import ChatAnswerer
+
+    place = how.place
+    assert place.base_url is not None
+    settings = LlmSettings(
+        how.name, place.base_url, api_key_env=place.api_key_env, concurrency=place.concurrency or Server.concurrency,
+        same_as=place.same_as, **how.asking,
+    )  # fmt: skip
+    yield ChatAnswerer(settings, how.folder, how.label)
+
+
+@contextmanager
+def _generate(how: Opening) -> "Iterator[Answerer]":
+    from anachron.lm.loading import load_model
+    from anachron.probe.ask.generate import MOST_TOKENS, LocalAnswerer
+
+    lm = load_model(how.name, chat_template=read_template(how.chat_template), **how.loading)
+    label = how.label or Path(how.name).resolve().name
+    yield LocalAnswerer(lm, how.folder, label, how.asking.get("max_tokens", MOST_TOKENS))
+
+
+BACKENDS: tuple[BackendType, ...] = (
+    BackendType(name="transformers", open=_transformers, takes=REPLICAS | WEIGHTS | FILES | TEXTS | {"edit"}),
+    BackendType(name="openai", open=_openai, takes=SERVER | FILES | TEXTS, loads=False),
+    BackendType(name="llama.cpp", open=_llama_cpp, takes=TEXTS | {"tokenizer", "chat_template"}),
+    BackendType(name="chat", open=_chat, takes=SERVER | ASKING | REQUESTS, answers=True, loads=False),
+    BackendType(name="generate", open=_generate, takes=WEIGHTS | FILES | ASKING, answers=True),
+)
+
+
+def backend_named(name: str) -> BackendType:
+    """Raises `ConfigError` where there is none."""
+    for one in BACKENDS:
+        if one.name == name:
+            return one
+    raise ConfigError(f"backend {name!r}: choose one of {', '.join(one.name for one in BACKENDS)}")
+
+
+def refuse_unfit(backend: str, options: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for an option that a backend has no use for. options: those that are not at their default."""
+    takes = backend_named(backend).takes
+    for name, value in options.items():
+        if name not in takes:
+            fit = " or ".join(one.name for one in BACKENDS if name in one.takes)
+            raise ConfigError(f"{_shown(name, value)} is not for --backend {backend}; it is for {fit}: leave it out")
+
+
+def _shown(name: str, value: Any) -> str:
+    """An option as it was given, without what may be a secret."""
+    option = f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
+    if name == "base_url":
+        return f"{option} {public_url(value)}"
+    if name == "same_as":
+        return f"{option} {' '.join(map(public_url, value))}"
+    if name == "api_key_env":
+        return f"{option} {variable_shown(value)}"
+    return option if isinstance(value, bool) else f"{option} {value}"
+
+
+def given(*groups: Any) -> dict[str, Any]:
+    """The options of some groups (dataclasses) that are not at their default, by the names of their fields."""
+    named = [(one.name, getattr(group, one.name), one.default) for group in groups for one in fields(group)]
+    return {name: value for name, value, default in named if name != "backend" and value != default}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """Where a model runs.
+    """Where a model is.
 
-    backend: ``transformers``, ``llama.cpp`` for a GGUF file, or ``openai`` for a server at base_url that speaks this
-        protocol.
+    backend: a name of `BACKENDS`: ``transformers``, ``llama.cpp`` for a GGUF file, or ``openai`` for a server at
+        base_url that speaks this protocol, to be scored; ``generate`` in this process or ``chat`` behind a server, to
+        be asked for answers.
     api_key_env: the environment variable that holds the server's key.
     concurrency: number of concurrent requests to the server, 8 by default.
     same_as: other addresses that served the same model, for a run that goes on.
@@ -59,26 +237,14 @@ class Backend:
     deterministic: bool = False
 
     def __post_init__(self) -> None:
-        if self.backend not in BACKENDS:
-            raise ConfigError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
+        kind = backend_named(self.backend)
         if self.api_key_env is not None:
             check_variable(self.api_key_env)
-        for_servers = {
-            "--base-url": None if self.base_url is None else public_url(self.base_url),
-            "--api-key-env": None if self.api_key_env is None else variable_shown(self.api_key_env),
-            "--concurrency": self.concurrency,
-            "--same-as": " ".join(map(public_url, self.same_as or ())) or None,
-        }
-        for_models = {
-            "--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus_per_replica or None,
-            "--deterministic": self.deterministic or None,
-        }  # fmt: skip
-        if self.backend != "transformers":
-            _refuse(for_models, f"--backend {self.backend}")
-        if self.backend != "openai":
-            _refuse(for_servers, f"--backend {self.backend}")
-        if self.backend == "openai" and self.base_url is None:
-            raise ConfigError("--backend openai needs the server's address: --base-url http://localhost:8000/v1")
+        refuse_unfit(self.backend, given(self))
+        if not kind.loads and self.base_url is None:
+            raise ConfigError(
+                f"--backend {self.backend} needs the server's address: --base-url http://localhost:8000/v1"
+            )
         if self.gpus_per_replica and not self.replicated:
             raise ConfigError(
                 f"--gpus-per-replica {self.gpus_per_replica} is for replicas; give --workers or --ray too"
@@ -106,199 +272,66 @@ def open_scorer(
     chat_template: a file with a Jinja template in the tokenizer's place. edit: a file written by `anachron.save_edit`,
     made for this model. loading: the other options of `anachron.load_model`. warn: told of a server that is open to
     anybody. notice: told how a server scores. unopened: open it only when something must be computed, where its files
-    can tell what it is (`anachron.probe.backends`).
+    can tell what it is (`anachron.probe.unopened`).
 
-    Raises `ConfigError` for options that do not go together, and what loading or the server raises.
+    Raises `ConfigError` for options that do not go together and for a backend that gives answers alone, and what
+    loading or the server raises.
     """
-    from anachron.lm.loading import load_model  # here, so that options and files are looked at before torch is there
-    from anachron.lm.numerics import deterministic
-
-    backend = backend or Backend()
-    source = model_source(name, backend, chat_template, edit, loading) if unopened else None
-    if source is not None:
-        how = {"chat_template": chat_template, "edit": edit, "warn": warn, "notice": notice, **loading}
-        with Unopened(name, source, lambda: open_scorer(name, backend, **how)) as lm:
-            yield cast("Scorer", lm)
-    elif backend.backend == "openai":
-        _refuse({"--edit": edit}, "--backend openai")
-        yield _served(name, backend, chat_template, loading, warn, notice)
-    elif backend.backend == "llama.cpp":
-        _refuse({"--edit": edit}, "--backend llama.cpp")
-        yield load_model(name, backend="llama.cpp", chat_template=read_template(chat_template), **loading)
-    elif backend.replicated:
-        from anachron.lm.replicas import Replicas
-
-        if edit is not None:
-            raise ConfigError(
-                f"--edit {edit} is not for replicas; save the edited model (edit --save-model) and probe that"
-            )
-        loading["chat_template"] = read_template(chat_template)
-        cluster, workers, gpus = backend.ray or "local", backend.workers, backend.gpus_per_replica
-        with Replicas(
-            name, loading, ray=cluster, workers=workers, gpus=gpus, repeatable=backend.deterministic
-        ) as replicas:
-            yield replicas
+    place = backend or Backend()
+    kind, how = _opening(name, place, chat_template, edit, loading, warn=warn, notice=notice)
+    if kind.answers:
+        scoring = ", ".join(one.name for one in BACKENDS if not one.answers)
+        raise ConfigError(f"--backend {kind.name} gives answers and no log-probabilities; choose one of {scoring}")
+    source = None
+    if unopened and kind.loads and not place.replicated:
+        source = model_source(name, asdict(place), (chat_template, edit), loading)
+    if source is None:
+        with kind.open(how) as scorer:
+            yield scorer
     else:
-        with deterministic(backend.deterministic):  # from the first use of the device on
-            lm = load_model(name, chat_template=read_template(chat_template), **loading)
-            if edit is None:
-                yield lm
-            else:
-                from anachron.edit.base import edited
-                from anachron.edit.storage import load_edit
-
-                with edited(lm, load_edit(edit)):
-                    yield lm
+        with Unopened(name, source, lambda: kind.open(how)) as lm:
+            yield cast("Scorer", lm)
 
 
-def _served(
-    name: str, backend: Backend, template: Path | str | None, loading: Mapping[str, Any],
-    warn: Callable[[str], None], notice: Callable[[str], None],
-) -> "Scorer":  # fmt: skip
-    from anachron.lm.server.served import ServedModel
-    from anachron.lm.tokenizers import load_tokenizer
+@contextmanager
+def open_answerer(
+    name: str,
+    backend: Backend,
+    *,
+    answers: Path | str,
+    label: str | None = None,
+    chat_template: Path | str | None = None,
+    asking: Mapping[str, Any] | None = None,
+    **loading: Any,
+) -> Iterator["Answerer"]:
+    """Open a model that is asked for answers (``generate`` or ``chat``), for `anachron.ByAnswers`.
 
-    of_models = {"--dtype": None if loading.get("dtype", "auto") == "auto" else loading["dtype"]}
-    of_models |= {"--device": loading.get("device"), "--device-map": loading.get("device_map")}
-    _refuse(of_models, "--backend openai")
-    assert backend.base_url is not None
-    check_address(backend.base_url)
-    key, text = key_for(backend.base_url, backend.api_key_env), read_template(template)
-    if (warning := open_to_all(backend.base_url, key)) is not None:
-        warn(warning)
-    tokenizer = load_tokenizer(
-        loading.get("tokenizer") or name,
-        revision=loading.get("revision"),
-        trust_remote_code=loading.get("trust_remote_code", False),
-        chat_template=text,
+    answers: the folder in which answers are kept. label: what it is called in tables, by default the last part of its
+    name. asking: ``max_tokens`` of an answer and, of ``chat``, ``temperature, tries, timeout, pause`` as in
+    `anachron.LlmSettings`. Otherwise as `open_scorer`.
+    """
+    asking = dict(asking or {})
+    kind, how = _opening(name, backend, chat_template, None, loading, asking=asking, folder=answers, label=label)
+    if not kind.answers:
+        answering = ", ".join(one.name for one in BACKENDS if one.answers)
+        raise ConfigError(f"--backend {kind.name} gives log-probabilities; to be asked choose one of {answering}")
+    with kind.open(how) as answerer:
+        yield answerer
+
+
+def _opening(
+    name: str, place: Backend, chat_template: Path | str | None, edit: Path | str | None, loading: dict[str, Any],
+    *, asking: Mapping[str, Any] | None = None, **more: Any,
+) -> tuple[BackendType, Opening]:  # fmt: skip
+    """How to open a model. Raises `ConfigError` for an option that its backend has no use for."""
+    options = loading | {"chat_template": chat_template, "edit": edit} | dict(asking or {})
+    unset = (None, False, "auto")  # as of --dtype
+    refuse_unfit(place.backend, {option: value for option, value in options.items() if value not in unset})
+    return backend_named(place.backend), Opening(
+        name=name, place=place, loading=loading, chat_template=chat_template, edit=edit, asking=asking or {}, **more
     )
-    server = Server(
-        name, backend.base_url, api_key_env=backend.api_key_env, concurrency=backend.concurrency or Server.concurrency,
-        same_as=backend.same_as, **PATIENT,
-    )  # fmt: skip
-    return ServedModel(server, tokenizer, notice)
-
-
-def model_source(
-    name: str, backend: Backend, template: Path | str | None, edit: Path | str | None, loading: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """All that decides what `open_scorer` opens: options, versions, machine, and the SHA-256 of every file.
-
-    None where files do not tell: a server, replicas, an adapter, code that comes with a model.
-    """
-    if backend.backend == "openai" or backend.replicated or loading.get("trust_remote_code"):
-        return None
-    revision = loading.get("revision")
-    files = [model_files(one, revision) for one in (name, loading.get("tokenizer")) if one is not None]
-    given = [Path(one) for one in (template, edit) if one is not None]
-    if any(one is None for one in files) or not all(one.is_file() for one in given):
-        return None
-    try:
-        prints = [{path.name: file_fingerprint(path) for path in one or ()} for one in (*files, given)]
-    except OSError:
-        return None  # loading says what is wrong
-    return {
-        "name": name, "loading": dict(loading), "backend": asdict(backend), "versions": source_versions(),
-        "machine": platform.node(), "devices": os.environ.get("CUDA_VISIBLE_DEVICES"), "files": prints,
-    }  # fmt: skip
-
-
-def source_versions() -> dict[str, str]:
-    """Versions of what reads a model."""
-    more = {name: version(name) for name in ("xllamacpp", "safetensors", "accelerate") if find_spec(name) is not None}
-    return versions() | more
-
-
-def model_files(name: str, revision: str | None) -> list[Path] | None:
-    """The files that a model or tokenizer may be read from, in their order; None where it cannot be told.
-
-    transformers reads what lies in the folder itself, and templates in one below it.
-    """
-    from anachron.lm.tokenizers import DEMO, DEMO_UNTRAINED, demo_folder
-
-    place: Path | None = demo_folder() if name in (DEMO, DEMO_UNTRAINED) else Path(name)
-    if place is not None and not place.exists():
-        place = hub_folder(name, revision)
-    if place is None or place.is_file():
-        return None if place is None else [place]
-    files = sorted(path for where in (place, place / TEMPLATES) for path in where.glob("*") if path.is_file())
-    indexes = [path.read_text("utf-8", errors="replace") for path in files if path.name.endswith(".index.json")]
-    shards = [str(file) for text in indexes for file in parse_json(text.encode(), place).get("weight_map", {}).values()]
-    if not files or any(path.name == ADAPTER for path in files) or any("/" in file for file in shards):
-        return None
-    return files
-
-
-def hub_folder(name: str, revision: str | None) -> Path | None:
-    """Where the newest commit of a hub model lies in the cache, by asking the hub; None where it has none."""
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    from anachron.lm.hub import out_of_reach
-
-    try:
-        config = hf_hub_download(name, "config.json", revision=revision, local_files_only=out_of_reach(name))
-    except (HfHubHTTPError, HFValidationError, OSError):
-        return None  # loading says what is wrong
-    return Path(config).parent
-
-
-def _refuse(options: Mapping[str, Any], beside: str) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise ConfigError(f"{option} {value} does not go with {beside}; leave one of them out")
 
 
 def read_template(path: Path | str | None) -> str | None:
     """A file with a chat template. Raises `ConfigError` where it cannot be read."""
     return None if path is None else read_text(path, "chat template")
-
-
-class Unopened:
-    """A `Scorer` that opens itself when it is first asked for anything but its name. Use it as a context manager.
-
-    source: all that decides what is opened, as JSON.
-    """
-
-    def __init__(self, name: str, source: Json, opener: "Callable[[], AbstractContextManager[Scorer]]") -> None:
-        self.name, self.source, self._opener = name, source, opener
-        self._stack = ExitStack()
-        self._scorer: Scorer | None = None
-
-    def __enter__(self) -> "Unopened":
-        return self
-
-    def __exit__(self, *raised: Any) -> bool | None:
-        self._scorer = None
-        return self._stack.__exit__(*raised)
-
-    def open(self) -> "Scorer":
-        """The scorer itself. Its resources last as long as this one's block, so open it outside of shorter blocks."""
-        if self._scorer is None:
-            self._scorer = self._stack.enter_context(self._opener())
-        return self._scorer
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.open(), name)
-
-
-def recorded_identity(lm: "Scorer | Unopened", folder: Path) -> Json | None:
-    """The identity of a model by the record of a run that was finished with the same one, and ``edit_prefix``.
-
-    None where the model is open, or the folder holds no such run.
-    """
-    if not isinstance(lm, Unopened) or not (folder / RUN_FILE).is_file():
-        return None
-    run = RunFolder.read(folder)
-    opened = run.record.get("opened")
-    if not run.is_done or not isinstance(opened, dict) or opened["source"] != lm.source:
-        return None
-    return {name: run.record["settings"][name] for name in opened["identity"]}
-
-
-def keep_source(lm: "Scorer | Unopened", run: RunFolder, identity: Json) -> None:
-    """Record what a model was opened from, whose identity, with ``edit_prefix``, is part of the run's."""
-    if isinstance(lm, Unopened):
-        run.record["opened"] = {"source": lm.source, "identity": list(identity)}
-        if run.is_done:
-            run.save()

@@ -26,7 +26,6 @@ from anachron.lm.prefix_tree import distinct_prefixes
 from anachron.lm.scorer import Scorer, check_log_probs
 from anachron.lm.scoring import Counters
 from anachron.probe.audit import audited, tell
-from anachron.probe.backends import Unopened, keep_source, recorded_identity
 from anachron.probe.noise import measure_noise
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
 from anachron.probe.prefixes import prefix_text
@@ -42,6 +41,7 @@ from anachron.probe.runs import (
     recorded_as_of,
     rename,
 )
+from anachron.probe.unopened import Unopened, keep_source, recorded_identity
 
 SCORE_COLUMNS = (
     "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",

@@ -345,9 +345,9 @@ def test_a_dry_run_says_the_cost_and_asks_nothing(facts: Path, tmp_path: Path, c
         (["--budget", "2 money"], "--price-in and --price-out"),
         (["--price-in", "1"], "give both"),
         (["--ways", "guess"], "choose some of open, choice, period"),
-        (["--format", "chat"], "--format is not for --backend chat"),
-        (["--device", "cpu"], "--device is not for --backend chat"),
-        (["--workers", "2"], "--workers is not for --backend chat"),
+        (["--format", "chat"], "--format chat is not for --backend chat"),
+        (["--device", "cpu"], "--device cpu is not for --backend chat"),
+        (["--workers", "2"], "--workers 2 is not for --backend chat"),
         (["--rounds", "9"], "from 1 to 5"),
     ],
 )
@@ -360,7 +360,9 @@ def test_what_is_for_answers_is_refused_elsewhere(facts: Path, tmp_path: Path, c
     code = run_command(
         ["check", "demo", "--facts", str(facts), "--out", str(tmp_path / "run"), "--budget", "9 calls"], False
     )
-    assert code == 2 and "--budget is not for --backend transformers" in " ".join(capsys.readouterr().err.split())
+    said = " ".join(capsys.readouterr().err.split())
+    assert code == 2
+    assert "--budget 9 calls is not for --backend transformers; it is for chat or generate: leave it out" in said
 
 
 @pytest.mark.full
