@@ -30,11 +30,11 @@ class Answer:
     keeps that apart."""
 
     text: str
-    finish: str | None
-    refusal: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    served_by: str | None
+    finish: str | None = None
+    refusal: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    served_by: str | None = None
     reasoning: str | None = None
 
     @property

@@ -4,9 +4,9 @@ scored, or to be asked for answers.
 A new one is a function that opens it, a record, and its place in `BACKENDS`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,61 +21,27 @@ from anachron.io.servers import (
     public_url,
     variable_shown,
 )
+from anachron.probe.opening import (
+    ASKING,
+    FILES,
+    REPLICAS,
+    REQUESTS,
+    SERVER,
+    TEXTS,
+    WEIGHTS,
+    BackendType,
+    Opening,
+    Place,
+)
+from anachron.probe.respondent import Respondent
 from anachron.probe.unopened import Unopened, model_source
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
     from anachron.probe.ask.asking import Answerer
+    from anachron.probe.run import ProbeSettings
 
 PATIENT: dict[str, Any] = {"tries": 8, "timeout": 600.0, "pause": 0.5}  # a request may hold many texts
-
-# Options by what has a use for them. A command refuses those that its backend has none for.
-SERVER = frozenset({"base_url", "api_key_env", "concurrency", "same_as"})
-REPLICAS = frozenset({"workers", "ray", "gpus_per_replica", "deterministic"})
-WEIGHTS = frozenset({"dtype", "device", "device_map"})
-FILES = frozenset({"revision", "tokenizer", "trust_remote_code", "chat_template"})
-TEXTS = frozenset(
-    {"format", "prefix", "batch_tokens", "prefix_tree", "all_occurrences", "answer_in_user_turn", "native_softmax"}
-)
-ASKING = frozenset({"ways", "width", "rounds", "budget", "price_in", "price_out", "dry_run", "max_tokens", "answers"})
-REQUESTS = frozenset({"temperature", "tries", "timeout", "pause"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """What a model is opened with. place: where it is. loading: the options of `anachron.load_model` that are given.
-
-    edit: a file of `anachron.save_edit`. folder: where answers are kept. label: of who answers, in tables. asking:
-    `ASKING` and `REQUESTS` that are given of ``max_tokens, temperature, tries, timeout, pause``. warn, notice: told of
-    what a user should know.
-    """
-
-    name: str
-    place: "Backend"
-    loading: Mapping[str, Any] = field(default_factory=dict)
-    chat_template: Path | str | None = None
-    edit: Path | str | None = None
-    folder: Path | str = ""
-    label: str | None = None
-    asking: Mapping[str, Any] = field(default_factory=dict)
-    warn: Callable[[str], None] = lambda message: None
-    notice: Callable[[str], None] = lambda message: None
-
-
-@dataclass(frozen=True, kw_only=True)
-class BackendType:
-    """A way to reach a model.
-
-    name: in ``--backend``. open: a block in which the model is a `anachron.lm.scorer.Scorer`, or with ``answers`` an
-    `anachron.probe.ask.asking.Answerer`. takes: the options that it has a use for. loads: whether the model is loaded
-    here; else it is behind a server, whose address is needed.
-    """
-
-    name: str
-    open: Callable[[Opening], AbstractContextManager[Any]]
-    takes: frozenset[str]
-    answers: bool = False
-    loads: bool = True
 
 
 @contextmanager
@@ -186,7 +152,7 @@ def refuse_unfit(backend: str, options: Mapping[str, Any]) -> None:
     takes = backend_named(backend).takes
     for name, value in options.items():
         if name not in takes:
-            fit = " or ".join(one.name for one in BACKENDS if name in one.takes)
+            fit = " or ".join(one.name for one in BACKENDS if name in one.takes) or "none"
             raise ConfigError(f"{_shown(name, value)} is not for --backend {backend}; it is for {fit}: leave it out")
 
 
@@ -209,7 +175,7 @@ def given(*groups: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Backend:
+class Backend(Place):
     """Where a model is.
 
     backend: a name of `BACKENDS`: ``transformers``, ``llama.cpp`` for a GGUF file, or ``openai`` for a server at
@@ -226,16 +192,6 @@ class Backend:
     Raises `ConfigError` for options that do not go together.
     """
 
-    backend: str = "transformers"
-    base_url: str | None = None
-    api_key_env: str | None = None
-    concurrency: int | None = None
-    same_as: Sequence[str] | None = None
-    workers: int | None = None
-    ray: str | None = None
-    gpus_per_replica: int = 0
-    deterministic: bool = False
-
     def __post_init__(self) -> None:
         kind = backend_named(self.backend)
         if self.api_key_env is not None:
@@ -249,10 +205,6 @@ class Backend:
             raise ConfigError(
                 f"--gpus-per-replica {self.gpus_per_replica} is for replicas; give --workers or --ray too"
             )
-
-    @property
-    def replicated(self) -> bool:
-        return self.workers is not None or self.ray is not None
 
 
 @contextmanager
@@ -325,8 +277,10 @@ def _opening(
 ) -> tuple[BackendType, Opening]:  # fmt: skip
     """How to open a model. Raises `ConfigError` for an option that its backend has no use for."""
     options = loading | {"chat_template": chat_template, "edit": edit} | dict(asking or {})
-    unset = (None, False, "auto")  # as of --dtype
-    refuse_unfit(place.backend, {option: value for option, value in options.items() if value not in unset})
+    chosen = {option: value for option, value in options.items() if value is not None and value is not False}
+    if chosen.get("dtype") == "auto":  # the default
+        del chosen["dtype"]
+    refuse_unfit(place.backend, chosen)
     return backend_named(place.backend), Opening(
         name=name, place=place, loading=loading, chat_template=chat_template, edit=edit, asking=asking or {}, **more
     )
@@ -335,3 +289,18 @@ def _opening(
 def read_template(path: Path | str | None) -> str | None:
     """A file with a chat template. Raises `ConfigError` where it cannot be read."""
     return None if path is None else read_text(path, "chat template")
+
+
+def respondent_of(model: "str | Scorer | Respondent", settings: "ProbeSettings | None" = None) -> Respondent:
+    """Who is asked where a caller names a model, gives a loaded one (both are scored), or says who is asked.
+
+    Raises `ConfigError` for settings of scores beside somebody who has their own.
+    """
+    if isinstance(model, Respondent):
+        if settings is not None:
+            raise ConfigError(f"settings are for a model that is scored; give them to {type(model).__name__} instead")
+        return model
+    from anachron.probe.by_scores import ByScores  # it loads torch, which asking a server does without
+    from anachron.probe.run import ProbeSettings
+
+    return ByScores(model, settings or ProbeSettings())

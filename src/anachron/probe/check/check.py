@@ -11,12 +11,12 @@ from anachron.core.several_periods import periods_text
 from anachron.io.files import Json, write_bytes
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import reopen_run
+from anachron.probe.backends import respondent_of
 from anachron.probe.check.gate import Gate, Outcome, junit, outcomes
 from anachron.probe.check.present import holding
 from anachron.probe.check.questions import CheckedFacts, read_facts
 from anachron.probe.check.verdicts import VERDICTS, VERDICTS_FILE, verdict_in_words
 from anachron.probe.respondent import JudgedFacts, Respondent
-from anachron.probe.respondents import respondent_of
 from anachron.probe.runs import recorded_as_of
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from anachron.data.bundled.mini import MINI_CHANGES
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RunFolder, reopen_run
+from anachron.probe.backends import respondent_of
 from anachron.probe.horizon.changes import Change, changes_of_table, sample
 from anachron.probe.horizon.fit import Horizon
 from anachron.probe.horizon.leak import Leak, check_claim, leak_after
@@ -29,7 +30,6 @@ from anachron.probe.horizon.summary import (
     leak_json,
 )
 from anachron.probe.respondent import Respondent
-from anachron.probe.respondents import respondent_of
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
