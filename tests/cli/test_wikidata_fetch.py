@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import run_command
-from wikidata.flaky import Answer, Cut, Flaky
+from support.flaky_server import Answer, Cut, Flaky
 from wikidata.views import write, write_snapshot
 
 DATA = bytes(range(256)) * 2000

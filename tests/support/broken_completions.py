@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import quote
+
+from support.http_server import Handler
 
 Body = dict[str, Any]
 Lists = dict[str, Any]
@@ -31,7 +32,7 @@ class AfterItself:
 class Raw:
     """Answers a request on its own; ``send`` is given the handler and the bytes of the right reply."""
 
-    send: Callable[[BaseHTTPRequestHandler, bytes], None]
+    send: Callable[[Handler, bytes], None]
 
 
 def _lists(change: Callable[[Lists], None]) -> Callable[[Body], Body]:

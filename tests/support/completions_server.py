@@ -11,7 +11,6 @@ import json
 import sys
 import threading
 from collections import defaultdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,6 +18,7 @@ import torch
 
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from support import http_server
 from support.broken_completions import BROKEN, AfterItself, Raw
 
 
@@ -49,19 +49,13 @@ def main() -> None:
     lock = threading.Lock()
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])  # mode -> requests, now at work, most at work
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else each reply waits 40 ms
-
-        def log_message(self, *words: Any) -> None:
-            pass
-
+    class Handler(http_server.Handler):
         def do_GET(self) -> None:
             requests, _, most = counts[unquote(self.path).split("/")[1]]
             self.reply(200, {"requests": requests, "most": most})
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked = json.loads(self.content())
             mode, _, path = unquote(self.path).removeprefix("/").partition("/")
             count = counts[mode]
             with lock:
@@ -81,8 +75,7 @@ def main() -> None:
             if mode == "flaky" and number % 3 == 0:
                 return self.reply(503, {"error": {"message": "busy"}}, {"retry-after": "0.01"})
             if mode == "lost" and number % 4 == 0:
-                self.close_connection = True
-                return self.connection.close()
+                return self.drop()
             assert isinstance(asked["echo"], bool) and asked["logprobs"] >= 1 and asked["temperature"] == 0
             prompts = asked["prompt"] if isinstance(asked["prompt"], list) else [asked["prompt"]]
             if mode == "text-only" and not all(isinstance(prompt, str) for prompt in prompts):
@@ -96,19 +89,8 @@ def main() -> None:
                 return wrong.send(self, json.dumps(body).encode())
             self.reply(200, wrong(body))
 
-        def reply(self, status: int, body: dict[str, Any] | bytes, headers: dict[str, str] | None = None) -> None:
-            data = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(status)
-            for name, value in {"content-type": "application/json", **(headers or {})}.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
     torch.set_num_threads(1)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    print(f"http://127.0.0.1:{server.server_port}/plain/v1", flush=True)
-    server.serve_forever()
+    http_server.serve_for_ever(Handler, "/plain/v1")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from support import http_server
 
 
 class Reply:
@@ -69,22 +70,15 @@ class Server:
         self.most, self.now = 0, 0
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else each reply waits 40 ms
-
-            def log_message(self, *words):
-                pass
-
+        class Handler(http_server.Handler):
             def do_POST(self):
                 server.serve(self)
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        self.http = http_server.Server(Handler)
+        self.url = f"{self.http.address}/v1"
 
-    def serve(self, handler: BaseHTTPRequestHandler) -> None:
-        request = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
+    def serve(self, handler: http_server.Handler) -> None:
+        request = json.loads(handler.content())
         with self.lock:
             number = len(self.requests)
             self.requests.append(request)
@@ -99,18 +93,15 @@ class Server:
             with self.lock:
                 self.now -= 1
 
-    def _answer(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
+    def _answer(self, handler: http_server.Handler, reply: Reply) -> None:
         if reply.hang:
             self.release.wait(30)
             handler.close_connection = True
             return
-        handler.send_response(reply.status)
-        handler.send_header("content-type", "application/json")
-        handler.send_header("content-length", str(len(reply.data) + (1000 if reply.cut else 0)))
-        for name, value in reply.headers.items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(reply.data[: len(reply.data) // 2] if reply.cut else reply.data)
+        data, length = reply.data, str(len(reply.data) + (1000 if reply.cut else 0))
+        handler.reply(
+            reply.status, data[: len(data) // 2] if reply.cut else data, {"content-length": length, **reply.headers}
+        )
         handler.close_connection = reply.cut
 
     def times_asked(self) -> dict[str, int]:
@@ -122,12 +113,8 @@ class Server:
 @contextmanager
 def serving(script: Callable[[dict, int], Reply]) -> Iterator[Server]:
     server = Server(script)
-    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.release.set()
-        server.http.shutdown()
-        server.http.server_close()
-        thread.join()
+    with http_server.running(server.http):
+        try:
+            yield server
+        finally:
+            server.release.set()

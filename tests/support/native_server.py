@@ -14,7 +14,6 @@ import threading
 from base64 import b64encode
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ import torch
 
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from support import http_server
 from support.completions_server import completion
 
 BLOCKS = 8  # that a cache holds, of 16 tokens
@@ -196,36 +196,21 @@ def main() -> None:
     lock = threading.Lock()
     served: dict[str, Served] = {}
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else each reply waits 40 ms
-
-        def log_message(self, *words: Any) -> None:
-            pass
-
+    class Handler(http_server.Handler):
         def do_GET(self) -> None:
             mode, _, path = self.path.removeprefix("/").partition("/")
             with lock:
                 self.reply(*served.setdefault(mode, Served(lm, mode)).told(path))
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked = json.loads(self.content())
             mode, _, path = self.path.removeprefix("/").partition("/")
             with lock:
                 status, body = served.setdefault(mode, Served(lm, mode)).answer(path, asked)
-            self.reply(status, json.dumps(body).encode())
-
-        def reply(self, status: int, data: bytes) -> None:
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.reply(status, body)
 
     torch.set_num_threads(1)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    print(f"http://127.0.0.1:{server.server_port}/vllm/v1", flush=True)
-    server.serve_forever()
+    http_server.serve_for_ever(Handler, "/vllm/v1")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import unescape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import pytest
 
 from anachron.io import store_requests
 from anachron.io.stores import StorePath, place
+from support import http_server
 
 SERVE = """
 import sys
@@ -200,47 +200,29 @@ def proxy(
     port: int, faults: Faults, forward: Callable[[int, Request], Answer] = forwarded, *, at: int = 0
 ) -> Iterator[str]:
     """The address at which the server on this port answers by way of the faults. at: its port, else a free one."""
-    server = ThreadingHTTPServer(("127.0.0.1", at), _handler(port, faults, forward))
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with http_server.running(http_server.Server(_handler(port, faults, forward), at)) as server:
+        yield server.address
 
 
-def _handler(port: int, faults: Faults, forward: Callable[[int, Request], Answer]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else every answer of two writes waits 40 ms
-
-        def log_message(self, *_: object) -> None:
-            pass
-
+def _handler(port: int, faults: Faults, forward: Callable[[int, Request], Answer]) -> type[http_server.Handler]:
+    class Handler(http_server.Handler):
         def do_any(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.content()
             fault = faults.next(self.command, self.path)
             if fault in ("503", "secret"):
                 words = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
                 if fault == "secret":
                     words = words.replace(b"Please", f"{KEY} {SECRET} please".encode())
-                self.send_response(503)
-                self.send_header("Content-Length", str(len(words)))
-                self.end_headers()
-                self.wfile.write(b"" if self.command == "HEAD" else words)
+                self.reply(503, words, {"content-type": "application/xml"})
                 return
             if fault == "403":
                 words = (
                     b"<Error><Code>InvalidAccessKeyId</Code><AWSAccessKeyId>%s</AWSAccessKeyId></Error>" % KEY.encode()
                 )
-                self.send_response(403)
-                self.send_header("Content-Length", str(len(words)))
-                self.end_headers()
-                self.wfile.write(b"" if self.command == "HEAD" else words)
+                self.reply(403, words, {"content-type": "application/xml"})
                 return
             if fault == "drop":
-                self._end()
+                self.drop()
                 return
             if fault == "slow":
                 time.sleep(0.2)
@@ -249,23 +231,13 @@ def _handler(port: int, faults: Faults, forward: Callable[[int, Request], Answer
             faults.note(request, status)
             if (shown := faults.listed(request, content)) != content:
                 content, headers = shown, headers | {"Content-Length": str(len(shown))}
-            self.send_response(status)
-            for name, value in headers.items():
-                if name.lower() not in HOP:
-                    self.send_header(name, value)
-            if "Content-Length" not in headers:
-                self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
+            told = {name: value for name, value in headers.items() if name.lower() not in HOP}
+            self.begin(status, {"Content-Length": str(len(content)), **told})
             if fault == "cut":
                 self.wfile.write(content[: len(content) // 2])
-                self._end()
+                self.drop()
             else:
                 self.wfile.write(content)
-
-        def _end(self) -> None:
-            self.wfile.flush()
-            self.close_connection = True
-            self.connection.close()
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do_any
 

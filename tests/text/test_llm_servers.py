@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,40 +28,10 @@ from anachron.io.servers import (
 from anachron.lm.server.connection import Connection
 from anachron.probe.backends import Backend
 from support.llm_server import Reply, chat, error, serving
+from support.processes import program, surroundings
 
 pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 KEY = "sk-proj-0123456789-very-secret"
-PROXY = """
-import json, sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-class Proxy(BaseHTTPRequestHandler):
-    def do_POST(self):
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.log("POST")
-        body = {"model": "m", "choices": [{"message": {"content": "by the proxy"}, "finish_reason": "stop"}]}
-        data = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_CONNECT(self):
-        self.log("CONNECT")
-        self.send_error(502)
-
-    def log(self, method):
-        with open(sys.argv[1], "a") as file:
-            file.write(f"{method} {self.path} {self.headers}\\n")
-
-    def log_message(self, *words):
-        pass
-
-server = HTTPServer(("127.0.0.1", 0), Proxy)
-print(server.server_port, flush=True)
-server.serve_forever()
-"""
 
 
 def ask(url: str, cache: Path, prompts="a", *, learned=None, told=None, **options):
@@ -141,12 +110,14 @@ def test_a_key_that_passes_for_a_name_is_recorded_nowhere():
 def proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A proxy in a process of its own that all of the environment's variables name; the file that it logs to."""
     log = tmp_path / "proxy.log"
-    process = subprocess.Popen([sys.executable, "-c", PROXY, str(log)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*program("proxy_server"), str(log)], env=surroundings(), stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
-    port = process.stdout.readline().strip()
+    address = process.stdout.readline().strip()
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         for spelled in (name, name.lower()):
-            monkeypatch.setenv(spelled, f"http://127.0.0.1:{port}")
+            monkeypatch.setenv(spelled, address)
             monkeypatch.delenv("NO_PROXY" if spelled.isupper() else "no_proxy", raising=False)
     log.touch()
     yield log

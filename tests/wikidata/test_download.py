@@ -20,7 +20,7 @@ from anachron.io.servers import retry_after
 from anachron.wikidata.fetching import download
 from anachron.wikidata.fetching.sources import RemoteFile
 from anachron.wikidata.fetching.web import FetchSettings, client
-from wikidata.flaky import Answer, Cut, Flaky, Hang, Lie
+from support.flaky_server import Answer, Cut, Flaky, Hang, Lie
 
 NAME = "wikidata-20210104-all.json.bz2"
 PATH = f"/{NAME}"

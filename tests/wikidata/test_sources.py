@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from anachron.core.errors import BackendError, ConfigError
 from anachron.wikidata.fetching.sources import Servers, find_dump, find_pageviews, parse_day, read_checksums
 from anachron.wikidata.fetching.web import FetchSettings, client
-from wikidata.flaky import Answer, Flaky
+from support.flaky_server import Answer, Flaky
 
 ENTITIES = "/wikidatawiki/entities/"
 

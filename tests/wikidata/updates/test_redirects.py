@@ -8,7 +8,7 @@ import pytest
 from anachron.cli.entry import run
 from anachron.core.errors import DataError
 from anachron.wikidata.updates.redirects import read_redirects, write_merged
-from wikidata.flaky import Cut, Flaky
+from support.flaky_server import Cut, Flaky
 
 REDIRECT = r"""-- MySQL dump
 CREATE TABLE `redirect` (

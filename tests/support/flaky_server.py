@@ -14,8 +14,9 @@ import re
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from support import http_server
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,16 @@ class File:
     sent: int = 0
 
 
-class Flaky(ThreadingHTTPServer):
-    daemon_threads = True
-
+class Flaky(http_server.Server):
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.files, self.requests, self.agents = {}, [], set()
         self.closing = threading.Event()
         self.lock = threading.Lock()
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return self.address
 
     def put(self, path, data, etag="auto", last_modified=None, **options):
         data = data.encode() if isinstance(data, str) else data
@@ -88,23 +87,15 @@ class Flaky(ThreadingHTTPServer):
         pass  # clients that go in the middle are what this is for
 
     def __enter__(self):
-        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self.thread.start()
-        return self
+        self.block = http_server.running(self)
+        return self.block.__enter__()
 
-    def __exit__(self, *_):
+    def __exit__(self, *raised):
         self.closing.set()
-        self.shutdown()
-        self.server_close()
+        self.block.__exit__(*raised)
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_):
-        pass
-
+class Handler(http_server.Handler):
     def do_HEAD(self):
         self.answer("HEAD")
 
@@ -138,11 +129,7 @@ class Handler(BaseHTTPRequestHandler):
             headers["Connection"] = "close"
         if isinstance(fault, Lie):
             headers |= fault.headers
-        self.send_response(status)
-        for name, value in headers.items():
-            if value is not None:
-                self.send_header(name, value)
-        self.end_headers()
+        self.begin(status, headers)
         if method == "GET":
             self.body(file, start, fault)
         if not file.length:
@@ -166,9 +153,4 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def plain(self, status, headers):
-        self.send_response(status)
-        for name, value in {"Content-Length": "2", **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(b"no")
+        self.reply(status, b"no", headers)
