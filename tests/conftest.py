@@ -5,9 +5,9 @@ the same in every run, so that a failure is a change of the code. In the full ru
 ``full`` or ``trial``, and all tests by Hypothesis once more under the profile ``full``, which draws other examples each
 time and prints the line that repeats a failure. By ``make test-slow``: what is marked ``slow``.
 
-Two rules move variants of a test to the full run. Of the model families that a test has for the same other parameters,
-one is left for every change; of a test marked ``few(n)``, n variants. Which ones follows from the test's name, so that
-all families are met somewhere on every change.
+Two marks move variants of a test to the full run. Of a test marked ``families("gpt2", ...)`` those of these families
+are left for every change, and tests name different ones, so that all are met; of one marked ``few(n)``, n variants,
+from the first to the last at even distances.
 """
 
 import gc
@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from zlib import crc32
 
 import polars as pl
 import pytest
@@ -33,7 +32,6 @@ settings.register_profile("quick", max_examples=15, derandomize=True, deadline=N
 settings.register_profile("full", max_examples=200, deadline=None, database=None, print_blob=True)
 settings.load_profile("quick")  # another: pytest --hypothesis-profile full
 gc.disable()  # until all tests are collected: nothing that is imported goes away
-FAMILY = "family"  # the parameter that holds the family of a model
 TRIAL = "trial:"
 
 
@@ -102,27 +100,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _mark_variants(items: Sequence[pytest.Item]) -> None:
-    """Leave n variants of a test marked few(n), and one family of the others; the rest gets the mark ``full``."""
-    tests: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
-    counts: dict[str, int] = {}
+    """Leave the families that a test names, or n variants of one marked few(n); the rest gets the mark ``full``."""
+    few: dict[str, list[pytest.Item]] = defaultdict(list)  # test -> its variants
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
-        if any(item.get_closest_marker(mark) for mark in ("slow", "trial", "all_families")):
+        if any(item.get_closest_marker(mark) for mark in ("slow", "trial")):
             continue
-        test = item.nodeid.partition("[")[0]
-        if few := item.get_closest_marker("few"):
-            tests[test][""].append(item)
-            counts[test] = few.args[0]
-        elif FAMILY in item.callspec.params:
-            others = {name: value for name, value in item.callspec.params.items() if name != FAMILY}
-            tests[test][repr(others)].append(item)
-    for test, groups in tests.items():
-        for number, members in enumerate(groups.values()):
-            stay = _spread(len(members), counts.get(test, 1), crc32(test.encode()) + number)
-            for place, item in enumerate(members):
-                if place not in stay:
-                    item.add_marker("full")
+        if named := item.get_closest_marker("families"):
+            if item.callspec.params["family"] not in named.args:
+                item.add_marker("full")
+        elif item.get_closest_marker("few"):
+            few[item.nodeid.partition("[")[0]].append(item)
+    for variants in few.values():
+        marker = variants[0].get_closest_marker("few")
+        assert marker is not None
+        stay = _spread(len(variants), marker.args[0])
+        for place, item in enumerate(variants):
+            if place not in stay:
+                item.add_marker("full")
 
 
 def pytest_collection_finish() -> None:
@@ -132,9 +128,9 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def _spread(size: int, count: int, start: int) -> set[int]:
-    """Places of count of size variants, at even distances."""
-    return {(start + step * size // count) % size for step in range(count)}
+def _spread(size: int, count: int) -> set[int]:
+    """Places of count of size variants, from the first to the last: their distance is seldom that of a parameter."""
+    return {round(step * (size - 1) / max(count - 1, 1)) for step in range(count)}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -108,6 +108,7 @@ def test_a_file_of_somebody_else_is_not_replaced(words, parameter, tmp_path: Pat
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"given.csv": FACTS, "notes.txt": "mine"}
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "words, parameter",
     written(("file", "kept", "folder", "run")),
@@ -127,6 +128,7 @@ def test_an_input_is_never_an_output(words, parameter, tmp_path: Path, capsys):
     assert given.read_text() == FACTS and len([*tmp_path.iterdir()]) == 2
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "words, parameter",
     written(("file", "kept", "folder", "run")),

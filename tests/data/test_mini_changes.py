@@ -120,6 +120,7 @@ def test_controls_are_of_both_sorts_and_no_invented_subject_is_one_of_the_change
     assert not real & {key(change.subject) for change in every if change.control == INVENTED}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("relation", sorted(set(mini_changes()["relation"])))
 def test_every_relation_has_statements_and_a_question_that_name_the_subject(relation: str) -> None:
     change = next(c for c in changes_of_table(read_changes()) if c.relation == relation)

@@ -27,6 +27,7 @@ def calls_of_blocks(lm: LanguageModel, counts: Counter[int]) -> list[Any]:
 
 
 @pytest.mark.parametrize("family", ALL)
+@pytest.mark.families("llama")
 def test_values_are_those_of_whole_passes_and_blocks_behind_are_not_computed(family: str):
     lm = make_edit_lm(family, dtype=torch.float64)
     sites = find_sites(lm.model)

@@ -125,6 +125,7 @@ def changes_of(edit: Edit) -> torch.Tensor:
     return torch.cat([delta.dense().flatten() for delta in edit.deltas.values()])
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", [field.name for field in fields(AlphaEditSettings)])
 def test_every_setting_changes_the_edit(name: str):
     lm = make_edit_lm("llama")

@@ -78,6 +78,7 @@ def test_prefix_trees_beyond_the_windows_of_gpt_neo():
 
 @pytest.mark.parametrize("family", ALL)
 @pytest.mark.parametrize(("dtype", "exact"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
+@pytest.mark.families("bloom")
 def test_scores_are_those_of_one_edit_at_a_time(family: str, dtype: torch.dtype, exact: float):
     lm = make_edit_lm(family, dtype=dtype)
     if family in ("gpt2", "neox"):
@@ -169,6 +170,7 @@ def test_a_tree_batch_that_does_not_fit_is_halved_with_its_edits(monkeypatch: py
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt"])
+@pytest.mark.families("llama")
 def test_tokens_of_one_sequence_are_changed_as_rows_of_a_batch(family: str):
     lm = make_edit_lm(family, dtype=torch.float64)
     adapters, owners = BatchedAdapters(lm, some_edits(lm)), [0, 0, 1, 3, 3, 4, 2, 2, 2]

@@ -100,6 +100,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "opt"])
+@pytest.mark.families("gemma2")
 def test_equals_a_plain_loop_over_tokens(family: str, text: Path):
     lm = tiny(family)
     before = lm.fingerprint()

@@ -67,6 +67,7 @@ CHANGES = [{}, {"last_position_loss": True}, {"eps": 5e-3}, {"stop_below": 6.0, 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
 @pytest.mark.parametrize("family", ["gpt2", "llama", "neox", "opt"])
+@pytest.mark.few(4)
 def test_training_is_that_of_plain_autograd(family: str, changes: dict[str, float], dtype: torch.dtype):
     lm = make_edit_lm(family, "mistral" if family == "llama" else "gpt2", dtype=dtype)
     settings = replace(SETTINGS, **changes)

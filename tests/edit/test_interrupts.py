@@ -255,6 +255,7 @@ def test_a_change_that_fails_leaves_the_handler_alone():
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt"])
+@pytest.mark.families("llama")
 def test_lora_leaves_every_part_of_the_model_as_it_was(family: str, monkeypatch: pytest.MonkeyPatch):
     lm = make_edit_lm(family)
     first, *rest = lm.model.parameters()

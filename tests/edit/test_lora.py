@@ -66,6 +66,7 @@ def merged(lm: LanguageModel, s: LoraSettings, names: list[str]) -> dict[str, to
 
 @pytest.mark.parametrize("changes", [{}, {"layers": (1,)}, {"seed": 3}, {"stop_below": 7.0, "steps": 20}], ids=str)
 @pytest.mark.parametrize("family", ["gpt2", "neox", "llama", "opt", "phi3"])
+@pytest.mark.families("gpt2")
 def test_the_edit_is_what_peft_would_merge(family: str, changes: dict[str, Any]):
     lm = make_edit_lm(family, dtype=torch.float64)
     lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
@@ -88,6 +89,7 @@ def adapted_names(lm: LanguageModel, settings: LoraSettings) -> list[str]:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "phi3", "qwen2"])
+@pytest.mark.families("gpt2")
 def test_adapters_start_as_those_of_peft(family: str):
     lm = make_edit_lm(family)
     settings = replace(SETTINGS, steps=0, seed=5)

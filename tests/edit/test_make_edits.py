@@ -103,6 +103,7 @@ FAMILIES = ("gpt2", "neox", "llama", "gemma2", "opt")  # Conv1D, gates, norms be
     ("method", "family"),
     [*((method, family) for method in TOGETHER for family in FAMILIES), ("PROMPT", "llama")],
 )
+@pytest.mark.few(7)
 def test_together_equals_alone(method: str, family: str):
     lm, exact = exact_lm(family)
     settings, resources = settings_of(method, lm), resources_of(method, lm)
@@ -176,6 +177,7 @@ def mend_given(lm: LanguageModel) -> tuple[MendSettings, Resources]:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "neox", "llama", "opt"])
+@pytest.mark.families("llama")
 def test_mend_together_equals_alone(family: str):
     lm, exact = exact_lm(family)
     given = mend_given(lm)

@@ -128,6 +128,7 @@ def of(family: str) -> tuple[LanguageModel, Sites, Resources]:
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt", "gemma2"])
 @pytest.mark.parametrize(("averaged", "contexts"), [(True, ()), (False, ()), (True, CONTEXTS), (False, CONTEXTS)])
+@pytest.mark.few(4)
 def test_rome_maps_its_key_to_the_wanted_value_and_spares_keys_across(
     family: str, averaged: bool, contexts: tuple[str, ...]
 ):
@@ -215,6 +216,7 @@ def naive(
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2", "opt"])
 @pytest.mark.parametrize("method", ["MEMIT", "AlphaEdit", "EMMET"])
+@pytest.mark.families("gemma2")
 def test_a_batch_is_that_of_a_naive_loop_over_layers(method: str, family: str):
     lm, sites, resources = of(family)
     found = make_edit(lm, method, REQUESTS, settings_of(method), resources)

@@ -212,6 +212,7 @@ def edits_of(lm: LanguageModel, settings: GraceSettings) -> list[Edit]:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "opt"])
+@pytest.mark.families("opt")
 def test_one_on_top_of_the_other_is_the_published_loop(family: str):
     lm = exact_lm(family)
     settings = GraceSettings(layer=1, steps=4, radius=between(lm))
@@ -248,6 +249,7 @@ def naive(lm: LanguageModel, edits: list[Edit], prompt: str, answer: str) -> flo
 
 
 @pytest.mark.parametrize("family", ["gpt2", "neox", "llama", "mistral", "gemma2", "opt"])
+@pytest.mark.families("gemma2")
 def test_batches_trees_and_single_texts_agree(family: str):
     lm = make_edit_lm(family)
     edits = edits_of(lm, GraceSettings(layer=1, steps=3, radius=between(lm)))

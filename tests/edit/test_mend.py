@@ -74,6 +74,7 @@ def weight_gradients(lm: LanguageModel, request: EditRequest) -> dict[str, torch
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "opt"])
+@pytest.mark.families("opt")
 def test_identity_network_gives_minus_autograds_gradient(family: str):
     lm, sites = exact(family)
     before = lm.fingerprint()
@@ -112,6 +113,7 @@ def test_a_change_is_low_rank_for_few_tokens_and_dense_for_many():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.families("gemma2")
 def test_a_batch_is_the_sum_of_its_requests_in_any_order(family: str):
     lm, sites = exact(family)
     network = trained_a_little(lm, sites)

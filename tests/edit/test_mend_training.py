@@ -77,6 +77,7 @@ def kl_loss(lm: LanguageModel, text: str, edit: Edit) -> float:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.families("llama")
 def test_losses_of_a_step_are_those_of_each_edited_model(family: str):
     lm = make_lm(family, "mistral" if family == "mistral" else "gpt2")
     sites = find_sites(lm.model)

@@ -123,6 +123,7 @@ QUICK = ("gpt2", "neox", "llama", "gemma2", "opt", "phi")  # Conv1D, parallel bl
 
 @pytest.mark.parametrize("family", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in ALL])
 @pytest.mark.parametrize("method", [m for m in METHODS_HERE if m != "PROMPT"])
+@pytest.mark.few(6)
 def test_the_target_becomes_likelier_and_the_model_stays_what_it_was(method: str, family: str):
     lm = make_edit_lm(family)
     before, hooks = state(lm), count_hooks(lm)

@@ -40,6 +40,7 @@ def one_at_a_time(lm: LanguageModel, marked: list[Marked], module: str, delta: t
 
 
 @pytest.mark.parametrize("family", ALL)
+@pytest.mark.families("gemma2")
 def test_shifted_suffixes_are_shifted_texts(family: str):
     lm = make_edit_lm(family, dtype=torch.float64)
     if family in ("gpt2", "neox"):

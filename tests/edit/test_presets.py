@@ -121,6 +121,7 @@ PUBLISHED: list[tuple[str, str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("method", "model", "wanted", "file"), PUBLISHED)
 def test_published_presets_are_equal_to_the_file_that_they_name(
     method: str, model: str, wanted: dict[str, Any], file: str
@@ -213,6 +214,7 @@ def test_methods_without_published_settings_have_their_defaults_on_any_model():
 @pytest.mark.parametrize(
     "method", ["FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "GRACE", "PROMPT"]
 )
+@pytest.mark.few(6)
 def test_every_preset_can_be_used(method: str, family: str):
     lm = make_edit_lm(family)
     sites = find_sites(lm.model)

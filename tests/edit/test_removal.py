@@ -68,6 +68,7 @@ def plain(lm: LanguageModel, requests: list[EditRequest], s: FtSettings) -> tupl
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 @pytest.mark.parametrize("requests", [[OLD], [OLD, NEW]], ids=["alone", "beside an insertion"])
+@pytest.mark.few(2)
 def test_training_away_is_that_of_plain_autograd(family: str, requests: list[EditRequest]):
     lm = make_edit_lm(family, dtype=torch.float64)
     settings = FtSettings(layer=1, steps=5, rate=1e-2, stop_below=0.0)

@@ -149,6 +149,7 @@ def loaded(folder: str) -> LanguageModel:
 @pytest.mark.parametrize(
     ("family", "dtype"), [("gpt2", torch.float32), ("llama", torch.bfloat16), ("gemma2", torch.float32)]
 )
+@pytest.mark.families("gemma2")
 def test_an_edited_model_is_a_model(family: str, dtype: torch.dtype, tmp_path: Path):
     lm = loaded(save(make_edit_lm(family, "mistral", dtype=dtype), tmp_path / "unedited"))
     name = GPT2 if family == "gpt2" else LLAMA

@@ -71,6 +71,7 @@ def test_only_one_answer_behind_the_prompt_has_a_separator():
         Format(all_occurrences=True, score_separator=True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["gpt2", "llama", *SINGLE_DIGITS])
 def test_a_model_that_learned_an_edit_writes_its_target(kind: str):
     """Where the space was no part of the target, p of the digits behind it was near 1, and the text did not have it."""

@@ -114,6 +114,7 @@ def naive(lm: LanguageModel, turns: list[list[list[EditRequest]]], family: str, 
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
+@pytest.mark.families("gpt2")
 def test_the_formulas_in_a_plain_loop(family: str):
     lm = exact_lm(family)
     settings = UltraEditSettings(**CHOSEN[family], rate=1e-2, batch=2, ridge=0.5)

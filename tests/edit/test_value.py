@@ -92,7 +92,7 @@ CASES = [
 ]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("family", "which", "contexts", "changes"), CASES)
 def test_the_value_is_that_of_a_plain_loop(
     family: str, which: str, contexts: tuple[str, ...], changes: dict[str, float]
@@ -131,6 +131,7 @@ def test_each_update_stops_on_its_own():
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2", "mistral", "opt"])
+@pytest.mark.families("mistral")
 def test_a_batch_equals_one_at_a_time_in_any_order(family: str):
     lm = make_edit_lm(family, dtype=torch.float64)
     exact = 1e-5

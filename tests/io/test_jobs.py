@@ -80,6 +80,7 @@ def refusal(run: Callable[[], Any]) -> str:
     return str(error.value)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", JOBS)
 def test_other_settings_are_refused_by_exactly_what_differs(whole: Callable[[str], Whole], tmp_path: Path, name: str):
     job = whole(name)

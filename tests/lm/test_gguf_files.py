@@ -157,7 +157,6 @@ def test_the_header_is_what_the_package_gguf_reads(whole: str):
     assert header.about["tokenizer.ggml.tokens"] == len(reader.fields["tokenizer.ggml.tokens"].data)
 
 
-@pytest.mark.all_families
 @pytest.mark.parametrize("share", [0.0, 1e-5, 0.001, 0.01, 0.05, 0.3, 0.7, 0.999999])
 def test_a_file_that_is_cut_short_is_refused(whole: str, share: float, tmp_path: Path):
     data = Path(whole).read_bytes()
@@ -192,6 +191,7 @@ BAD: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("words", BAD)
 def test_a_file_that_does_not_make_the_whole_model_is_refused(llama: LanguageModel, words: str, tmp_path: Path):
     with pytest.raises(ModelError, match=words) as caught:

@@ -113,7 +113,6 @@ def test_keys_that_transformers_leaves_out_are_put_in_or_refused(changes: dict[s
 
 
 @pytest.mark.full
-@pytest.mark.all_families
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("changes", "outcome"), ISSUE + TABLE, ids=[told(*row) for row in ISSUE + TABLE])
 def test_every_key_is_as_in_llama_cpp_or_refused(family: str, changes: dict[str, Any], outcome: str, tmp_path: Path):
@@ -124,7 +123,6 @@ def test_every_key_is_as_in_llama_cpp_or_refused(family: str, changes: dict[str,
 
 
 @pytest.mark.full
-@pytest.mark.all_families
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_keys_that_llama_cpp_does_not_read_change_none_of_its_scores(family: str, tmp_path: Path):
     """And those that it is known to read, and that change scores of a text so short, do."""
@@ -218,7 +216,6 @@ def test_keys_of_the_tokenizer_that_nobody_reads_are_refused(key: str, tmp_path:
 
 
 @pytest.mark.full
-@pytest.mark.all_families
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "gemma"])
 @pytest.mark.parametrize("value", [True, False, None])
 @pytest.mark.parametrize("key", ["add_space_prefix", "add_bos_token", "add_eos_token", "remove_extra_whitespaces"])

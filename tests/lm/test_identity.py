@@ -52,6 +52,7 @@ def llama(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("family", CHANGES)
+@pytest.mark.families("gpt2")
 def test_a_changed_field_changes_scores_and_is_named(family: str, folders: dict[str, Path], tmp_path: Path):
     before = load_model(str(folders[family]))
     expected, identity = scores(before), before.identity()

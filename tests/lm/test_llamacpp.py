@@ -66,6 +66,7 @@ def load(path: str) -> LlamaModel:
 
 @pytest.mark.parametrize("kind", ["F32", "F16"])
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.few(2)
 def test_scores_are_those_of_transformers(files: dict[str, str], family: str, kind: str):
     path = files[f"{family}-{kind}"]
     lm = load(path)
@@ -85,6 +86,7 @@ def test_scores_are_those_of_transformers(files: dict[str, str], family: str, ki
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.families("gemma3")
 def test_shared_prefixes_change_no_score(files: dict[str, str], family: str):
     """Whatever texts share a batch, and whatever is kept of the batch before; Gemma's window is narrower than texts."""
     close, same = (1e-4, 2e-5) if family == "llama" else (CLOSE, CLOSE)  # GELU comes from a table in float16

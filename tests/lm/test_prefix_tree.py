@@ -113,6 +113,7 @@ def test_prefix_trees_score_as_one_text_at_a_time(texts: list[Encoded], tokens: 
 
 
 @pytest.mark.parametrize("family", sorted(MODELS))
+@pytest.mark.families("opt")
 def test_prefix_trees_and_padded_batches_are_naive_behind_a_prefix_of_300_tokens(family: str):
     chance = np.random.default_rng(1)
     prefix = tuple(int(t) for t in chance.integers(3, VOCABULARY, 300))
@@ -229,6 +230,7 @@ def dated(years: int = 40, questions: int = 6) -> list[Encoded]:
 
 
 @pytest.mark.parametrize("family", sorted(MODELS))
+@pytest.mark.families("mistral")
 def test_planned_tokens_are_computed_and_are_the_ideal(family: str):
     texts = dated()
     model = MODELS[family]
@@ -251,6 +253,7 @@ def test_prefix_trees_are_used_only_where_they_save_tokens():
 
 @pytest.mark.parametrize("family", sorted(MODELS))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.families("gemma2")
 def test_models_that_take_prefix_trees_pass_the_check(family: str, dtype: torch.dtype):
     model = takes_prefix_trees(family).to(dtype)
     assert TreeChecks().refuse(model, dated(), plan_tree_batches(dated(), VOCABULARY, Limits(512))) is None

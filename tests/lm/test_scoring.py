@@ -100,7 +100,7 @@ def naive(lm: LanguageModel, pairs: list, **how: bool) -> np.ndarray:
 # Right
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", TOKENIZERS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_a_plain_computation(family: str, kind: str):
@@ -280,6 +280,7 @@ def test_scores_do_not_depend_on_batches_or_order(pairs: list, tokens: int, logi
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.families("neox")
 def test_every_family_scores_the_same_in_any_batch(family: str):
     lm = lm_of(family, "pythia")
     whole = lm.log_probs(PAIRS, **PADDED)
@@ -364,6 +365,7 @@ def test_a_text_asked_twice_is_computed_once():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.families("gpt2")
 def test_the_head_sees_only_the_rows_that_predict_an_answer(family: str):
     lm = lm_of(family)
     shapes: list[tuple[int, ...]] = []

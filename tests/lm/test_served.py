@@ -96,7 +96,7 @@ def test_requests_go_side_by_side_and_no_more_than_asked(serve):
     assert 1 < found["most"] <= 3
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "mode, what",
     [
@@ -140,6 +140,7 @@ def test_a_request_ends_in_time_however_its_reply_comes(serve, mode: str):
         score_texts(model, model.encode(PAIRS[:1]))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("mode", [mode for mode in BROKEN if "key" in mode])
 def test_a_key_that_a_server_repeats_is_shown_nowhere(serve, mode: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SERVED_KEY", KEY)

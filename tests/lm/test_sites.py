@@ -37,7 +37,6 @@ EXPECTED = {
 }  # fmt: skip
 
 
-@pytest.mark.all_families
 @pytest.mark.parametrize("family", ALL)
 def test_every_family_has_its_modules_in_the_right_shapes(family: str):
     lm = make_edit_lm(family)
@@ -57,7 +56,6 @@ def test_every_family_has_its_modules_in_the_right_shapes(family: str):
         assert "Norm" in type(lm.model.get_submodule(name)).__name__
 
 
-@pytest.mark.all_families
 @pytest.mark.parametrize("family", ALL)
 def test_the_matrix_is_what_the_module_multiplies_by(family: str):
     lm = make_edit_lm(family, dtype=torch.float64)
@@ -73,7 +71,6 @@ def test_the_matrix_is_what_the_module_multiplies_by(family: str):
         assert torch.equal(stored, owner.weight + 1) and stored.is_contiguous()
 
 
-@pytest.mark.all_families
 @pytest.mark.parametrize("family", ALL)
 def test_the_projection_writes_into_the_residual_stream_of_its_block(family: str):
     """What is added to its output comes out of the block; in models with a norm behind it, of that norm."""
