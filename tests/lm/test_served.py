@@ -274,6 +274,7 @@ def test_the_commands_score_and_probe(serve, lm: LanguageModel, brief: Dataset, 
         (["--backend", "openai"], "--base-url"),
         (["--base-url", "http://x/v1"], "is not for --backend transformers"),
         (["--backend", "vllm"], "choose one of transformers, openai, llama.cpp"),
+        (["--backend", "chat"], "--backend chat gives answers and no log-probabilities"),
         ([*how, "--dtype", "bfloat16"], "--dtype"),
     ):
         assert (

@@ -43,8 +43,10 @@ def score(
     Example: anachron score gpt2 --input pairs.jsonl --out scores.parquet
     """
     from anachron.io.tables import check_ending
+    from anachron.probe.backends import refuse_answering
     from anachron.probe.pairs import read_pairs, score_pairs
 
+    refuse_answering(scorer.backend)
     backend = scorer.place()
     check_ending(out)
     pairs, style = read_pairs(input), texts.style()

@@ -156,6 +156,13 @@ def refuse_unfit(backend: str, options: Mapping[str, Any]) -> None:
             raise ConfigError(f"{_shown(name, value)} is not for --backend {backend}; it is for {fit}: leave it out")
 
 
+def refuse_answering(backend: str) -> None:
+    """Raise `ConfigError` for a backend that gives answers and no scores."""
+    if backend_named(backend).answers:
+        scoring = ", ".join(one.name for one in BACKENDS if not one.answers)
+        raise ConfigError(f"--backend {backend} gives answers and no log-probabilities; choose one of {scoring}")
+
+
 def _shown(name: str, value: Any) -> str:
     """An option as it was given, without what may be a secret."""
     option = f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
@@ -231,9 +238,7 @@ def open_scorer(
     """
     place = backend or Backend()
     kind, how = _opening(name, place, chat_template, edit, loading, warn=warn, notice=notice)
-    if kind.answers:
-        scoring = ", ".join(one.name for one in BACKENDS if not one.answers)
-        raise ConfigError(f"--backend {kind.name} gives answers and no log-probabilities; choose one of {scoring}")
+    refuse_answering(kind.name)
     source = None
     if unopened and kind.loads and not place.replicated:
         source = model_source(name, asdict(place), (chat_template, edit), loading)
