@@ -15,7 +15,7 @@ from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.carried.moments import Moments
 from anachron.edit.make import make_edit
 from anachron.edit.method import Resources
-from anachron.edit.methods.ultraedit import UltraEditSettings, _edit, ridge_regression
+from anachron.edit.methods.ultraedit import UltraEditSettings, edit_of, ridge_regression
 from anachron.edit.passes.gradients import Factors
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
@@ -143,7 +143,7 @@ def test_numbers_worked_out_by_hand():
     tokens = Factors(
         torch.tensor([[1.0, 0.0], [0.0, 2.0]]).double(), torch.tensor([[1.0], [3.0]]).double(), torch.zeros(2)
     )
-    edit = _edit(exact_lm("gpt2"), {"m": tokens}, {}, UltraEditSettings(rate=0.1))
+    edit = edit_of(exact_lm("gpt2"), {"m": tokens}, {}, UltraEditSettings(rate=0.1))
     v = 0.1 / math.sqrt(2)
     assert edit.deltas["m"].dense()[0].tolist() == pytest.approx([v / 2, -2 * v / 5], rel=1e-6)
     statistics = edit.statistics["2x1"]

@@ -13,7 +13,7 @@ from anachron.edit.methods.ft import FtSettings
 from anachron.edit.methods.lora import LoraSettings
 from anachron.edit.methods.memit import MemitSettings
 from anachron.edit.passes.forward import nll_losses, parts
-from anachron.edit.passes.value import ValueSettings, _alike, optimise_values
+from anachron.edit.passes.value import ValueSettings, alike_requests, optimise_values
 from anachron.edit.requests import EditRequest, Marked
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
@@ -224,9 +224,9 @@ def test_requests_with_suffixes_alike_go_together_as_many_as_fit(monkeypatch: py
 
     bare = [text(3, 8), text(9, 12), text(1, 14), text(2, 7), text(9, 14)]  # 5, 3, 13, 5 and 5 tokens from the subject
     texts = [bare, [text(m.subject + 2, len(m.ids) + 2) for m in bare]]
-    assert _alike(texts) == [[1], [3, 0, 4], [2]]
+    assert alike_requests(texts) == [[1], [3, 0, 4], [2]]
     monkeypatch.setattr("anachron.edit.passes.value.TRAINED_TOKENS", 2 * 3 * 10)
-    assert _alike(texts) == [[1], [3, 0], [4], [2]]
+    assert alike_requests(texts) == [[1], [3, 0], [4], [2]]
 
 
 def test_parts_are_all_texts_in_their_order_and_within_the_limit():

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from anachron.core.errors import BackendError, ConfigError, DataError
-from anachron.io.cluster import _no_cluster, check_shared, error_of, map_in_order, worker_count
+from anachron.io.cluster import check_shared, error_of, map_in_order, no_cluster, worker_count
 from anachron.io.crew import Crew
 from anachron.io.stores import place
 
@@ -136,10 +136,10 @@ def test_a_wrong_address_of_a_cluster():
     ],
 )
 def test_a_token_that_is_asked_for_is_named_with_what_to_type(words):
-    told = str(_no_cluster("head:6379", ConnectionError(words)))
+    told = str(no_cluster("head:6379", ConnectionError(words)))
     assert "--ray head:6379" in told and "asks for a token" in told
     assert "~/.ray/auth_token" in told and "`export RAY_AUTH_MODE=token`" in told
-    assert "no cluster there (refused)" in str(_no_cluster("head:6379", ConnectionError("refused")))
+    assert "no cluster there (refused)" in str(no_cluster("head:6379", ConnectionError("refused")))
 
 
 def test_a_machine_without_anachron_is_told_what_to_do():

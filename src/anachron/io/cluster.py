@@ -162,7 +162,7 @@ def connected(address: str | None, workers: int | None = None, *, without: str |
         try:
             ray.init(**options)
         except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise _no_cluster(address, error) from error
+            raise no_cluster(address, error) from error
         ray._private.worker._worker_logs_enabled = False  # what it says of lost nodes goes to standard output
     try:
         yield ray
@@ -180,10 +180,11 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, OverflowError) as error:
-        raise _no_cluster(address, error) from error
+        raise no_cluster(address, error) from error
 
 
-def _no_cluster(address: str, error: Exception) -> ConfigError:
+def no_cluster(address: str, error: Exception) -> ConfigError:
+    """What to say where Ray finds no cluster at an address: the reason by the words of its error, and the fix."""
     said = f"{type(error).__name__} {error}".lower()
     start = "start one by ray start --head, or use --ray local"
     token = (

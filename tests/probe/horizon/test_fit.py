@@ -12,7 +12,7 @@ from scipy.special import expit, logsumexp
 from scipy.stats import binom
 
 from anachron.probe.horizon.fit import ChangePreferences, fit_horizon, quantiles
-from anachron.probe.horizon.kinds import _pooled, kind_horizons
+from anachron.probe.horizon.kinds import kind_horizons, pooled_weights
 from anachron.probe.horizon.likelihood import FLOOR, GONE, PLATEAU, SLOPE, Curves, counted, curves_at, fit_curves
 
 FIRST, LAST = 2010 * 12, 2026 * 12
@@ -147,7 +147,9 @@ def test_pooled_weights_are_those_of_a_naive_sum() -> None:
             for k in range(3):
                 rest = np.prod([marginal[j] for j in range(3) if j != k])
                 expected[k] += [np.exp(evidence[k, i]) * normal[i, common] * rest for i in range(5)]
-    np.testing.assert_allclose(_pooled(evidence, dates), expected / expected.sum(axis=1, keepdims=True), atol=1e-9)
+    np.testing.assert_allclose(
+        pooled_weights(evidence, dates), expected / expected.sum(axis=1, keepdims=True), atol=1e-9
+    )
 
 
 def test_every_curve_of_the_grid_is_there_once() -> None:

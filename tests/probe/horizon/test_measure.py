@@ -12,7 +12,7 @@ from anachron.io.run_folder import Kind, open_run, reopen_run
 from anachron.probe.ask.matching import EMPTY, REFUSED, UNANSWERED, UNREADABLE
 from anachron.probe.horizon.asking import OLD, TWICE, UNASKED
 from anachron.probe.horizon.changes import Change
-from anachron.probe.horizon.find import ASKED, _written, read_horizon
+from anachron.probe.horizon.find import ASKED, read_horizon, write_found_horizon
 from anachron.probe.horizon.leak import leak_after
 from anachron.probe.horizon.measure import (
     PREFERENCE_SCHEMA,
@@ -229,7 +229,7 @@ def test_a_horizon_that_is_there_is_judged_again_without_its_model(tmp_path) -> 
     table = timed(months, (months < 2018 * 12) * 1.0).with_columns(decoy_wins=pl.lit(0.0))
     with open_run(tmp_path / ASKED, {"label": "m"}, Kind.CHANGES) as run:
         run.finish()
-    first = _written(tmp_path, "m", table, None, None, 1.0)
+    first = write_found_horizon(tmp_path, "m", table, None, None, 1.0)
     again = read_horizon(tmp_path, claim=2016 * 12)
     assert again.preferences.equals(table)
     assert again.leak is not None

@@ -75,7 +75,7 @@ def ultraedit(
     shares = torch.ones(len(texts)) if apart else loss_shares([len(text.targets) for text in texts], settings.batch)
     tokens = _tokens(lm, texts, modules, shares)
     groups = [{name: part.of(i) for name, part in tokens.items()} for i in range(len(texts))] if apart else [tokens]
-    return [_edit(lm, group, before, settings) for group in groups]
+    return [edit_of(lm, group, before, settings) for group in groups]
 
 
 def loss_shares(targets: Sequence[int], batch: int) -> torch.Tensor:
@@ -104,9 +104,10 @@ def _tokens(
     }
 
 
-def _edit(
+def edit_of(
     lm: LanguageModel, tokens: Mapping[str, Factors], before: Mapping[str, Moments], settings: UltraEditSettings
 ) -> Edit:
+    """One edit of some requests. tokens: each module's inputs and gradients. before: moments of earlier edits."""
     own: dict[str, Moments] = {}
     for part in tokens.values():
         own = joined(own, {_shape(part): Moments.of(_beside(part))})

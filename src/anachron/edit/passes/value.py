@@ -79,7 +79,7 @@ def optimise_values(
     So many at a time as fit. Raises `DataError` where the optimisation meets a number that is none.
     """
     marked = [mark(lm.tokenizer, requests, context, lm.style) for context in ("", *contexts)]
-    groups = _alike(marked)
+    groups = alike_requests(marked)
     parts = [
         _optimise(lm, [requests[i] for i in group], modules, [[texts[i] for i in group] for texts in marked], settings)
         for group in groups
@@ -91,7 +91,7 @@ def optimise_values(
     return Values(clean[:, order], delta[:, order], losses[order])
 
 
-def _alike(marked: Sequence[Sequence[Marked]]) -> list[list[int]]:
+def alike_requests(marked: Sequence[Sequence[Marked]]) -> list[list[int]]:
     """Requests that go through a model together: as many as fit, with about as many tokens from the subject on."""
     longest = [max(len(m.ids) for m in texts) for texts in zip(*marked, strict=True)]
     suffix = [len(m.ids) - m.subject for m in marked[0]]

@@ -104,7 +104,7 @@ def find_horizon(
     if len(asked) < len(changes):
         callbacks.warn(f"{len(changes) - len(asked)} of {len(changes)} changes have a relation without wordings")
     label, table = respondent_of(model, settings).prefer(asked, folder / ASKED, callbacks)
-    return _written(folder, label, table, claim, released, min_judged)
+    return write_found_horizon(folder, label, table, claim, released, min_judged)
 
 
 def is_horizon(folder: Path | str) -> bool:
@@ -132,12 +132,13 @@ def read_horizon(
         table = read_preferences(found)
     except DataError as error:
         raise DataError(f"{path / CHANGES_FILE}: {error}") from None
-    return _written(path, model, table, claim, released, min_judged)
+    return write_found_horizon(path, model, table, claim, released, min_judged)
 
 
-def _written(
+def write_found_horizon(
     folder: Path, model: str, table: pl.DataFrame, claim: int | None, released: int | None, min_judged: float
 ) -> FoundHorizon:
+    """Judge a table of preferences and write what was found. Arguments as of `read_horizon`; model: its label."""
     leak = None if claim is None else leak_after(table, claim, released, min_judged=min_judged)
     horizon = horizon_of(table)
     kinds = None if horizon is None else kinds_table(table, horizon)

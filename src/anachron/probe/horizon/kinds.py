@@ -46,7 +46,7 @@ def kind_horizons(kinds: np.ndarray, answers: ChangePreferences, found: Horizon)
         counts = counted(month[mine], wins[mine], x[mine], z[mine]).divided(found.design)
         fits = fit_curves(counts, grid.learned(counts.month), about=about)
         evidence[place] = logsumexp(fits.evidence.reshape(len(dates), -1), b=weights, axis=1)
-    posterior = _pooled(evidence, dates)
+    posterior = pooled_weights(evidence, dates)
     return [
         KindHorizon(
             name, int((kinds == name).sum()), float(wins[kinds == name].mean()), *quantiles(dates, of, step=STEP)
@@ -63,7 +63,7 @@ def _typical(found: Horizon) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return kinds[most, 0], kinds[most, 1], weights[most] / weights[most].sum()
 
 
-def _pooled(evidence: np.ndarray, dates: np.ndarray) -> np.ndarray:
+def pooled_weights(evidence: np.ndarray, dates: np.ndarray) -> np.ndarray:
     """Weights of the dates of each kind, shape (kinds, dates), over all common dates and spreads."""
     apart = dates[:, None] - dates[None, :]  # own, common
     normal = np.stack([-((apart / spread) ** 2) / 2 for spread in SPREADS])
