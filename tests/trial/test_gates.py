@@ -136,24 +136,34 @@ def test_no_gate_passes_on_silence_or_lies(capsys: pytest.CaptureFixture[str]) -
         for gate in ("stale", "win rate", "baseline"):
             assert command(gate, server.url, Path(f"known {gate}")) == (0, None)
         assert command("claim", server.url, Path("known claim")) == (1, None)
-    cases = [(model, gate, ()) for model in MODELS for gate in GATES]
-    # what holds today is asked first: two calls are enough to judge that
-    cases += [("known", gate, ("--budget", budget)) for budget in BUDGETS for gate in GATES
-              if budget == "1 calls" or "stale" not in gate]  # fmt: skip
-    cases += [("known", gate, ("--ways", ways)) for gate in ("stale", "both") for ways in ("choice", "period")]
-    cases += [("known", gate, ("--ways", "open")) for gate in ("win rate", "baseline", "both")]
     silent = [model for model in MODELS if not model.startswith("knows")]
-    cases += [
-        (model, gate, ("--min-judged", "0")) for model in silent for gate in ("stale", "win rate", "claim to come")
-    ]
+    of_models = {model: [(gate, ()) for gate in GATES] for model in MODELS}
+    for model in silent:
+        of_models[model] += [(gate, ("--min-judged", "0")) for gate in ("stale", "win rate", "claim to come")]
+    # what holds today is asked first: two calls are enough to judge that
+    of_known = [(gate, ("--budget", budget)) for budget in BUDGETS for gate in GATES
+                if budget == "1 calls" or "stale" not in gate]  # fmt: skip
+    of_known += [(gate, ("--ways", ways)) for gate in ("stale", "both") for ways in ("choice", "period")]
+    of_known += [(gate, ("--ways", "open")) for gate in ("win rate", "baseline", "both")]
     faults: dict[tuple[str, ...], str] = {}
-    for number, (model, gate, words) in enumerate(cases):
-        says = MODELS.get(model, lambda text, number: chat(known(text)))
-        with serving(lambda request, n, says=says: says(prompt_of(request), n)) as server:
-            code, fault = command(gate, server.url, Path(f"run{number}"), *words)
+    tried = 0
+
+    def try_gate(model: str, url: str, gate: str, *words: str) -> None:
+        nonlocal tried
+        tried += 1
+        code, fault = command(gate, url, Path(f"run{tried}"), *words)
         if code == 0 or code not in (1, 2) or fault:
             faults[model, gate, *words] = f"code {code}; {fault}"
+
+    for model, gates in of_models.items():
+        # what a model answered before one gate is kept for the others, which are judged by the same answers
+        with serving(lambda request, n, says=MODELS[model]: says(prompt_of(request), n)) as server:
+            for gate, words in gates:
+                try_gate(model, server.url, gate, *words, "--answers", f"answers of {model}")
+    with serving(lambda request, n: chat(known(prompt_of(request)))) as server:
+        for gate, words in of_known:
+            try_gate("known", server.url, gate, *words)
     printed = capsys.readouterr()
     assert "Traceback" not in printed.err + printed.out
-    print(f"trial: {len(cases)} tried, {len(cases) - len(faults)} survived (silent and lying models before gates)")
+    print(f"trial: {tried} tried, {tried - len(faults)} survived (silent and lying models before gates)")
     assert not faults, faults
