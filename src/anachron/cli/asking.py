@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from anachron.io.jobs import Callbacks
     from anachron.probe.ask.asking import AskSettings
     from anachron.probe.ask.budget import Cost, Prices
-    from anachron.probe.backends import Backend
     from anachron.probe.respondent import Respondent
 
 
@@ -110,41 +109,26 @@ class AskOptions(AnswerOptions):
         return found if self.ways is None else found | {"ways": tuple(part.strip() for part in self.ways.split(","))}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Models:
     """How the models of a command are asked, as its options say: by scores, or for answers.
 
-    answers: how much is asked; None of models that are scored. place: where they are; None where only the cost of
-    asking is told.
+    ``answers``: how much is asked; None of models that are scored. Raises `ConfigError` for options that do not go
+    together, before anything is read or loaded.
     """
 
-    answers: "AskSettings | None"
-    place: "Backend | None"
-    asking: AnswerOptions
-    texts: "TextOptions"
-    scorer: "ScorerOptions"
-    replicas: "ReplicaOptions"
-    loading: "ModelOptions"
-    language: str | None
-    seed: int
-
-    @classmethod
-    def of(
-        cls, asking: AnswerOptions, texts: "TextOptions", scorer: "ScorerOptions", replicas: "ReplicaOptions",
+    def __init__(
+        self, asking: AnswerOptions, texts: "TextOptions", scorer: "ScorerOptions", replicas: "ReplicaOptions",
         loading: "ModelOptions", *, language: str | None = None, seed: int = 0,
-    ) -> "Models":  # fmt: skip
-        """Raises `ConfigError` for options that do not go together, before anything is read or loaded."""
+    ) -> None:  # fmt: skip
         from anachron.probe.backends import backend_named, given, refuse_unfit
 
         refuse_unfit(scorer.backend, given(asking, texts, scorer, replicas, loading))
-        answers = asking.settings() if backend_named(scorer.backend).answers else None
+        self.asking, self.texts, self.scorer, self.replicas, self.loading = asking, texts, scorer, replicas, loading
+        self.language, self.seed = language, seed
+        self.answers = asking.settings() if backend_named(scorer.backend).answers else None
         # what asking costs is told without the address of a server
-        place = None if asking.dry_run else scorer.place(**asdict(replicas))
+        self.place = None if asking.dry_run else scorer.place(**asdict(replicas))
         texts.check(loading)
-        return cls(
-            answers=answers, place=place, asking=asking, texts=texts, scorer=scorer, replicas=replicas, loading=loading,
-            language=language, seed=seed,
-        )  # fmt: skip
 
     @contextmanager
     def opened(self, name: str, out: Path, label: str | None) -> "Iterator[tuple[Respondent, Callbacks]]":

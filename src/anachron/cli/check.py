@@ -110,7 +110,7 @@ def check(
     from anachron.probe.runs import recorded_as_of
 
     demands = gate.demands(out)
-    models = Models.of(asking, texts, scorer, replicas, loading, language=language)
+    models = Models(asking, texts, scorer, replicas, loading, language=language)
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
     if models.only_cost(

@@ -137,7 +137,7 @@ def horizon(
 
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out with several")
-    models = Models.of(asking, texts, scorer, replicas, loading)
+    models = Models(asking, texts, scorer, replicas, loading)
     limits = asked.limits()
     changes = None if all(map(is_horizon, model)) else asked.read(model, Callbacks(warn=warn))
     if changes is not None and models.only_cost(

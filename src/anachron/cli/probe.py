@@ -91,7 +91,7 @@ def probe(
     from anachron.probe.backends import backend_named
     from anachron.probe.runs import recorded_as_of
 
-    models = Models.of(asking, texts, scorer, replicas, loading, language=language, seed=seed)
+    models = Models(asking, texts, scorer, replicas, loading, language=language, seed=seed)
     model = [one for names in model for one in ([names] if Path(names).exists() else names.split(",")) if one]
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")

@@ -50,6 +50,7 @@ def plan_tree_batches(
     before: tuple[int, ...] = ()
     for place, i in enumerate(order):
         text = encoded[i]
+        # what the text before has computed need not be computed again, also where that ends another batch: it is kept
         before = before if place and owner[i] == owner[order[place - 1]] else ()
         new = fed_length(text) - common(before, text.ids[:-1])
         targets = len(text.targets)
@@ -95,6 +96,7 @@ def extents(
             shared = common(before, fed) if owner[i] == last else 0
             if place == 0:
                 kept = nodes = tree = shared
+            # texts that share no token begin another tree, and no node attends from one tree into another
             tree = (tree if shared else 0) + len(fed) - shared
             nodes += len(fed) - shared
             shifts.append(nodes - len(fed))
@@ -132,6 +134,7 @@ class Walk:
         shared = common(self._path, texts[0].ids[:-1]) if owners[0] == self._owner else 0
         count, owner = min(shared, predicting), owners[0]
         kept, path = tuple(self._nodes[:count]), self._path[:count]
+        # ``nodes`` is the path from the root to where the walk stands: the number of the node at each depth
         nodes, ends = list(range(count)), [0] * count
         first, behind = [0] * count, [0] * count  # texts through each node
         ids: list[int] = []
@@ -142,9 +145,11 @@ class Walk:
         for number, (text, text_owner) in enumerate(zip(texts, owners, strict=True)):
             fed = text.ids[:-1]
             shared = common(path, fed) if text_owner == owner else 0
+            # the walk climbs up to the last node that this text shares: what it leaves gets no more descendants
             for node in nodes[shared:]:
                 ends[node], behind[node] = len(ends), number
             del nodes[shared:]
+            # and goes down along the tokens that are new
             nodes += range(len(ends), len(ends) + len(fed) - shared)
             positions += range(shared, len(fed))
             ids += fed[shared:]
@@ -153,8 +158,10 @@ class Walk:
             first += [number] * (len(fed) - shared)
             node_owners += [text_owner] * (len(fed) - shared)
             path, owner = fed, text_owner
+            # the node of the token before predicts a target; texts with a common beginning share its row of logits
             predicted = [(nodes[t - 1] - count, text.ids[t]) for t in text.targets]
             answers.append(tuple((rows.setdefault(node, len(rows)), token) for node, token in predicted))
+        # the nodes of the last path have no end yet: they reach to that of the batch
         for node in nodes:
             ends[node], behind[node] = len(ends), len(texts)
         self._path, self._nodes, self._owner = path, nodes, owner

@@ -105,6 +105,7 @@ def fit_curves(
     going = np.arange(len(learned))
     for number in range(ROUNDS):
         value, gradient, information = _derivatives(counts, learned[going], at[going], mean, precision)
+        # only curves that are not done are worked out; a step that made one worse is taken back half-way
         better = value > best_value[going]
         gain = np.where(better, value - best_value[going], 0.0)
         best_value[going[better]] = value[better]
@@ -113,14 +114,17 @@ def fit_curves(
         step = np.where(better[:, None], step, 0.0)
         at[going] = np.where(better[:, None], at[going] + np.clip(step, -STEP, STEP), (at[going] + best[going]) / 2)
         going = going[(gain > ENOUGH) | ~better]
+        # a curve that is so far behind the best one has no weight in the end
         if number >= FIRST:
             going = going[best_value[going] > best_value.max() - HOPELESS]
         if not len(going):
             break
+    # Laplace: the posterior as a normal density around its best point, with the information as its precision
     _, _, information = _derivatives(counts, learned, best, mean, precision)
     value, covariance = best_value, np.linalg.inv(information)
     _, logdet = np.linalg.slogdet(information)
     evidence = value - logdet / 2 + np.log(precision).sum() / 2
+    # the value is a log posterior: what the prior took is given back to the likelihood
     shrinkage = ((best - mean) ** 2 * precision).sum(axis=1) / 2
     return Fits(best, covariance, value + shrinkage, evidence)
 
@@ -134,8 +138,10 @@ def _derivatives(
     wins, losses = counts.wins, counts.trials - counts.wins
     away = at - mean
     value = np.log(chance) @ wins + np.log1p(-chance) @ losses - (away**2 * precision).sum(axis=1) / 2
+    # dP/d(logit c) and dP/d(logit q) in each cell, shape (curves, cells); D holds the curve's part of K = q D
     to_guess = (1 - plateau * learned) * guess * (1 - guess)
     to_plateau = (1 - guess) * learned * plateau * (1 - plateau)
+    # derivative of the log likelihood by P, and the variance of a binomial as its expected second derivative
     pull = wins / chance - losses / (1 - chance)
     weight = counts.trials / (chance * (1 - chance))
     gradient = np.hstack([(pull * to_guess) @ z, (pull * to_plateau) @ x]) - away * precision

@@ -36,6 +36,7 @@ def align(old: pl.DataFrame, new: pl.DataFrame, doubles: pl.DataFrame | None = N
         frame.with_columns(value_key().alias("key")).with_row_index(name) for frame, name in ((old, "o"), (new, "n"))
     )
     pairs = _pairs(before, after)
+    # a triple that both snapshots have is described as the new one does, with what the old one said beside it
     both = (
         pairs.join(before.select("o", **_AS_OLD), on="o")
         .join(after.select("n", *KEPT), on="n")
@@ -45,6 +46,7 @@ def align(old: pl.DataFrame, new: pl.DataFrame, doubles: pl.DataFrame | None = N
     if doubles is not None:
         only_old = _without_doubles(only_old, before, doubles)
     only_new = after.join(pairs, on="n", how="anti")
+    # a statement id that is left over on both sides: the same statement was given another value
     ids = {
         name: frame.select("statement_id").drop_nulls().unique().with_columns(pl.lit("value").alias("change"))
         for name, frame in (("old", only_old), ("new", only_new))
@@ -104,6 +106,7 @@ def _match(doubtful: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) ->
     }
     texts = {name: {place: _qualifiers(row) for place, row in rows.items()} for name, rows in features.items()}
     ranked = []
+    # greedy: the surest pair of all first, so that a statement loses its partner only to a surer one
     for o, n in doubtful.select("o", "n").iter_rows():
         id = features["o"][o]["statement_id"]
         same_id = id is not None and id == features["n"][n]["statement_id"]
