@@ -383,7 +383,7 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
         assert message in capsys.readouterr().err.strip().splitlines()[-1]
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -578,6 +578,7 @@ def test_wrong_options_are_refused_before_anything_is_loaded(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("options", "code", "said"), LATE, ids=[said for *_, said in LATE])
 def test_wrong_options_are_refused_before_the_first_update(
     options: list[str], code: int, said: str, updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -83,6 +83,7 @@ def test_every_file_of_a_run_has_its_checksum(whole: dict[str, Path]):
         assert files == set(RunFolder.read(folder).record["files"])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize("name", ["clean/part-00001.parquet", "FT/part-00000.parquet", "targets.parquet"])
 def test_what_is_damaged_is_made_again(

@@ -84,7 +84,7 @@ def unfinished(folder: Path) -> RunFolder:
     return run
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("done", [True, False])

@@ -35,6 +35,7 @@ def asked(facts: Path, out: Path, script=known, settings: AskSettings | None = N
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 @pytest.mark.parametrize(
     "reply", [chat("I do not know"), chat("The", finish="length"), error(400, "no")], ids=["refuses", "cut off", "400"]

@@ -280,6 +280,7 @@ def test_a_limit_takes_a_fixed_sample_with_its_rivals(facts: Path) -> None:
     assert question in whole.questions and len(question.objects) == 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_a_limit_leaves_out_what_cannot_be_asked_everywhere(facts: Path, tmp_path: Path, limit: int, capsys) -> None:
     """Of the five facts, Merz has no whole year yet and Atlantis no question."""
