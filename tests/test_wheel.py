@@ -160,7 +160,7 @@ def test_nobody_is_told_to_install_a_name_from_a_registry_that_is_not_ours_there
             assert re.match(rf"anachron(\[[\w,]+\])? @ {re.escape(repository)}\b", found), f"{place}: {found}"
         for address in re.findall(r"git\+https?://[^\s'\"#@)]+", text):
             assert address == repository, f"{place}: {address}"
-    package = inspect_package._project("questions")
+    package = inspect_package.project_file("questions")
     assert "anachron" not in " ".join(tomllib.loads(package)["project"]["dependencies"])
 
 

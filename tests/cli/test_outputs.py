@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 
 from anachron.cli.main import command_tree, run_command
-from anachron.cli.outputs import BUNDLED, FILE, Output, _Held, guarded
+from anachron.cli.outputs import BUNDLED, FILE, HeldOutput, Output, guarded
 from anachron.core.errors import ConfigError
 
 GROUPS = {
@@ -296,7 +296,9 @@ def test_nothing_stays_of_a_command_that_is_refused(tmp_path: Path, capsys):
 
 
 def test_secrets_of_an_address_are_not_recorded(tmp_path: Path):
-    held = _Held(tmp_path / "x", "--out", FILE, "verbalize", {"base_url": ["http://me:key@host:1/v1?key=hidden"]}, [])
+    held = HeldOutput(
+        tmp_path / "x", "--out", FILE, "verbalize", {"base_url": ["http://me:key@host:1/v1?key=hidden"]}, []
+    )
     assert held._made_by() == {"command": "verbalize", "base_url": ["http://host:1/v1"]}
 
 

@@ -18,8 +18,8 @@ from anachron.data.columns import (
     PUBLISHED,
     REQUIRED,
     STATEMENT_SCHEMA,
-    _dates,
     from_published,
+    read_dates,
     to_published,
 )
 from anachron.data.dataset import Dataset
@@ -416,12 +416,12 @@ def test_a_column_of_lists_is_refused(name: str) -> None:
     [("1881.0", "1881"), ("-44.0", "-0044"), ("1881-05-08 00:00:00+00:00", "1881-05-08"), ("12011", "12011")],
 )
 def test_dates_as_libraries_write_them(written: str, meant: str) -> None:
-    assert str(_dates([written], "Time")[0]) == meant
+    assert str(read_dates([written], "Time")[0]) == meant
 
 
 def test_a_time_stamp_is_no_year() -> None:
     with pytest.raises(DataError, match=r"row 2: Time '1232409600' .*time stamp"):
-        _dates(["2011", "1232409600"], "Time")
+        read_dates(["2011", "1232409600"], "Time")
 
 
 @pytest.mark.usefixtures("hub")

@@ -169,11 +169,11 @@ def test_statistics_are_those_of_all_tokens_seen():
               [(first, 1), (second, 4), (first, 0), (first, 7)]]  # fmt: skip
     for name, z in tokens:
         z[:, 5] = 2.5  # a component that never varies
-        if int(network._of(name).seen) < 2:
-            assert torch.equal(network._of(name).normalised(z), z)
+        if int(network.transform_of(name).seen) < 2:
+            assert torch.equal(network.transform_of(name).normalised(z), z)
         network.observe(name, z[:, :32], z[:, 32:])
     every = torch.cat([z for _, z in tokens]).double()
-    transform = network._of(first)
+    transform = network.transform_of(first)
     assert int(transform.seen) == 12
     normal = transform.normalised(every)
     kept = [c for c in range(96) if c != 5]

@@ -92,6 +92,12 @@ def test_the_first_two_rows_alike_are_named(rows: list[tuple[str, int | None]]):
         refuse_duplicates(table, ["a", "b"])
 
 
+def test_the_first_bad_row_is_refused_whatever_its_column_and_rule():
+    given = pl.DataFrame({"name": ["Tom", "Rex"], "kind": ["cat", "cow"], "age": ["x", "3"], "share": ["0.5", "2"]})
+    with pytest.raises(DataError, match=r"^pets, row 1: age 'x' is no Int64"):
+        TABLE.read(given)
+
+
 @given(st.lists(st.one_of(st.none(), st.floats(), st.sampled_from(["", "x", "1e3"])), min_size=1, max_size=6))
 def test_numbers_are_read_as_python_reads_them(cells: list[Any]):
     """Whether a column of texts is let through, against Python's own float."""

@@ -98,8 +98,8 @@ def test_settings_of_scores_are_refused_beside_who_is_asked() -> None:
 
 @pytest.mark.full
 def test_the_backend_of_the_recipe_is_added_by_a_file_and_a_line(tmp_path: Path) -> None:
-    """In a copy of the package. Whoever takes the later year wins all matches of a fact that still holds, and none of
-    those of an earlier object with a year after it."""
+    """In a copy of the package. Whoever takes the later year wins every match of a fact that still holds, and loses
+    those of an earlier object against a year after it."""
     copy = tmp_path / "src" / "anachron"
     shutil.copytree(Path(anachron.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "probe" / "latest_year.py").write_text(block("python"), "utf-8")

@@ -37,12 +37,13 @@ TRIPLES = [(prompt, answer, None) for prompt, answer in PAIRS]
 @dataclass(frozen=True)
 class Way:
     """A way to score. open: the model in a file. close: nats a text by which it may differ from the naive way. knows:
-    whether its identity tells weights apart. needs: a module."""
+    whether its identity tells weights apart. limits: whether it knows how many tokens it reads. needs: a module."""
 
     name: str
     open: Callable[[str, ExitStack], Scorer]
     close: float = 1e-4
     knows: bool = True
+    limits: bool = True
     needs: str = "torch"
 
 
@@ -61,7 +62,7 @@ WAYS = (
         "llama.cpp", lambda file, stack: stack.enter_context(open_scorer(file, Backend(backend="llama.cpp"))),
         close=1e-3, needs="xllamacpp",
     ),
-    Way("openai", _served, knows=False, needs="openai"),
+    Way("openai", _served, knows=False, limits=False, needs="openai"),
 )  # fmt: skip
 
 
@@ -133,17 +134,16 @@ def test_identities_are_json_and_tell_models_apart(way: Way, scorer: Scorer, fil
 
 
 def test_texts_that_it_cannot_read_are_refused(way: Way, scorer: Scorer):
-    if way.name == "openai":
-        pytest.skip("only the server knows how many tokens it reads")
+    if not way.limits:
+        pytest.skip(f"{way.name} does not know how many tokens the model reads")
     with pytest.raises(TooLongError):
         scorer.check([Encoded((1,) * 100_000, (99_999,))])
 
 
-ANSWERERS = ("chat", "generate")
 QUESTIONS = ["In which year, 1998 or 2011?", "Who?", "In which year, 1998 or 2011?", "From when to when?"]
 
 
-@pytest.fixture(params=ANSWERERS)
+@pytest.fixture(params=["chat", pytest.param("generate", marks=pytest.mark.full)])
 def answering(request: pytest.FixtureRequest, file: str) -> Iterator[Callable[[Path], Answerer]]:
     """Makes answerers of one model that keep their answers in a folder."""
     with ExitStack() as stack:
@@ -168,9 +168,10 @@ def test_answers_come_in_order_once_a_question_and_are_kept(answering: Callable[
     assert len([*tmp_path.rglob("*.json")]) == len(set(QUESTIONS))
     identity = one.identity()
     assert json.loads(json.dumps(identity)) == identity == answering(tmp_path / "elsewhere").identity()
-    assert identity["max_tokens"] == 4 and identity["backend"] in ANSWERERS and one.name
+    assert identity["max_tokens"] == 4 and identity["backend"] in ("chat", "generate") and one.name
 
 
+@pytest.mark.full
 def test_a_model_of_this_machine_says_which_weights_answered(file: str, tmp_path: Path):
     with open_answerer(file, Backend(backend="generate"), answers=tmp_path, device="cpu") as one:
         assert one.identity()["weights"] == load_model(file, device="cpu").identity()["weights"]

@@ -160,7 +160,7 @@ def test_a_lock_is_taken_over_after_a_restart_or_when_its_number_is_another_prog
         long_ago = {"machine": "before pid:[1]", "alive": "2020-01-01T00:00:00.000+00:00"}
         for change, taken in (
             ({"process": other.pid}, True),  # whose start is another's
-            ({"process": other.pid, "started": leases._started(other.pid)}, False),
+            ({"process": other.pid, "started": leases.started_at(other.pid)}, False),
             ({"process": other.pid, "started": None}, False),  # a lock of an earlier version
             (long_ago, True),
             (long_ago | {"alive": held["alive"]}, False),  # since this machine was started: a copy of it

@@ -67,8 +67,10 @@ class AnswerOptions:
 
     def requests(self) -> dict[str, Any]:
         """What is given of how requests are sent, for `anachron.open_answerer`."""
-        names = ("temperature", "max_tokens", "tries", "timeout", "pause")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        from anachron.probe.backends import given
+        from anachron.probe.opening import REQUESTS
+
+        return {name: value for name, value in given(self).items() if name in REQUESTS | {"max_tokens"}}
 
     def _chosen(self) -> dict[str, Any]:
         """What else is set of `AskSettings`."""

@@ -145,13 +145,13 @@ def horizon(
     ):
         return
 
-    def horizon_of(name: str, folder: Path) -> "FoundHorizon":  # on return the model goes
+    def find_one(name: str, folder: Path) -> "FoundHorizon":  # on return the model goes
         if changes is None or is_horizon(name):
             return read_horizon(name, **limits)
         with models.opened(name, folder / ASKED, label) as (who, bar):
             return find_horizon(who, changes, folder, callbacks=bar, **limits)
 
-    found = [horizon_of(name, folder) for name, folder in zip(model, run_folders(out, model), strict=True)]
+    found = [find_one(name, folder) for name, folder in zip(model, run_folders(out, model), strict=True)]
     _print(found, json_)
     shown.write(found, found[0].folder if len(found) == 1 else out)
     _end(found)

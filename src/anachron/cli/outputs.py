@@ -117,7 +117,7 @@ def guarded(
         for name, (mark, value) in outputs.items():
             if mark.kind != "run":
                 given = [path for _, path in paths]
-                held = _Held(_named_place(value), _option(name, annotations), mark, command, inputs, given)
+                held = HeldOutput(_named_place(value), _option(name, annotations), mark, command, inputs, given)
                 stack.enter_context(held.kept(overwrite=overwrite))
         yield
 
@@ -195,7 +195,7 @@ def _check_name(out: "Place", option: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Held:
+class HeldOutput:
     """One output of one command."""
 
     out: "Place"

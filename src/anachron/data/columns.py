@@ -96,7 +96,7 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
     periods = _periods(text["StartDate"], text["EndDate"])
     status = [_STATUSES[s.casefold()] for s in text["Status"] if s is not None]
     times = [None if t is None or t.casefold() in _NO_TIME else t for t in text["Time"]]
-    dates = _dates(times, "Time")
+    dates = read_dates(times, "Time")
     written, identify = cache(str), cache(fact_id)  # many rows have the same dates and are of the same fact
     starts, ends = [written(p.start) for p in periods], [None if p.end is None else written(p.end) for p in periods]
     ids = [
@@ -163,7 +163,7 @@ def _more(raw: pl.DataFrame) -> list[pl.Series]:
             values = _also_held(_texts(raw, name))
         else:
             texts = [None if text is None or text.casefold() in _NO_TIME else text for text in _texts(raw, name)]
-            values = [None if date is None else str(date) for date in _dates(texts, name)]
+            values = [None if date is None else str(date) for date in read_dates(texts, name)]
         if any(value is not None for value in values):
             columns.append(pl.Series(column, values, MORE_SCHEMA[column]))
     return columns
@@ -226,7 +226,8 @@ def finite_numbers(column: pl.Series, *, whole: bool = False) -> pl.Series:
     return numbers
 
 
-def _dates(values: Sequence[str | None], column: str) -> list[Date | None]:
+def read_dates(values: Sequence[str | None], column: str) -> list[Date | None]:
+    """The dates of a column. Raises `DataError` with the first row whose value is none."""
     parsed: dict[str | None, Date | None] = {None: None}
     dates: list[Date | None] = []
     for row, value in enumerate(values, 1):
@@ -247,7 +248,7 @@ def _dates(values: Sequence[str | None], column: str) -> list[Date | None]:
 def _periods(starts: Sequence[str | None], ends: Sequence[str | None]) -> list[Period]:
     made: dict[tuple[Date | None, Date | None], Period] = {}
     periods: list[Period] = []
-    for row, pair in enumerate(zip(_dates(starts, "StartDate"), _dates(ends, "EndDate"), strict=True), 1):
+    for row, pair in enumerate(zip(read_dates(starts, "StartDate"), read_dates(ends, "EndDate"), strict=True), 1):
         if pair not in made:
             try:
                 made[pair] = Period(*pair)

@@ -8,7 +8,7 @@ import polars as pl
 
 from anachron.core.contexts import SAMPLINGS, Sampling
 from anachron.core.dates import Date
-from anachron.core.facts import Fact
+from anachron.core.facts import Fact, fact_id
 from anachron.core.periods import Boundaries, Period
 from anachron.core.several_periods import closed_at, contexts_of_periods, periods_text
 from anachron.data.columns import MORE_SCHEMA, STATEMENT_SCHEMA
@@ -42,6 +42,22 @@ class FactWithQuestion:
     as_of: Date | None = None
     subject_until: str | None = None
     object_until: str | None = None
+
+
+def undated_statements(asked: Iterable[tuple[str, str, str, str]]) -> pl.DataFrame:
+    """A table (`anachron.data.columns.STATEMENT_SCHEMA`) of statements without a date, which are no contexts of a fact.
+
+    asked: subject, relation, prompt and answer of each.
+    """
+    rows = [
+        dict.fromkeys(STATEMENT_SCHEMA) | {
+            "fact_id": fact_id(subject, relation, answer, "", prompt), "subject_label": subject,
+            "relation_label": relation, "object_label": answer, "granularity": "year", "status": "none",
+            "prompt": prompt, "answer": answer,
+        }
+        for subject, relation, prompt, answer in asked
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=STATEMENT_SCHEMA)
 
 
 def make_statements(

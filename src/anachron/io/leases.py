@@ -57,7 +57,8 @@ def leased(
 def _record(token: str) -> bytes:
     about = {
         "host": socket.gethostname(), "machine": _machine(), "installation": _installation(), "process": os.getpid(),
-        "started": _started(os.getpid()), "token": token, "alive": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "started": started_at(os.getpid()), "token": token,
+        "alive": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }  # fmt: skip
     return json.dumps(about).encode()
 
@@ -78,7 +79,7 @@ def _installation() -> str | None:
         return None
 
 
-def _started(process: int) -> int | None:
+def started_at(process: int) -> int | None:
     """When a process was started, in ticks since this machine was; None where that is not known."""
     try:
         return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
@@ -128,7 +129,7 @@ def _gone(record: Json) -> bool:
     if record["machine"] is None:
         return False
     if record["machine"] == _machine():
-        started = _started(record["process"])
+        started = started_at(record["process"])
         another = None not in (started, record["started"]) and started != record["started"]
         return another or not is_running(record["process"])
     # Started anew, as the holder's last sign of life shows: that of a copy of this machine would be a recent one.

@@ -82,6 +82,11 @@ def _llama_cpp(how: Opening) -> "Iterator[Scorer]":
     yield load_model(how.name, backend="llama.cpp", chat_template=read_template(how.chat_template), **how.loading)
 
 
+def _at(place: Place) -> dict[str, Any]:
+    """What is given of a server, as `anachron.io.servers.Server` takes it."""
+    return {name: value for name, value in given(place).items() if name in SERVER}
+
+
 @contextmanager
 def _openai(how: Opening) -> "Iterator[Scorer]":
     from anachron.lm.server.served import ServedModel
@@ -99,11 +104,7 @@ def _openai(how: Opening) -> "Iterator[Scorer]":
         trust_remote_code=how.loading.get("trust_remote_code", False),
         chat_template=template,
     )
-    server = Server(
-        how.name, place.base_url, api_key_env=place.api_key_env, concurrency=place.concurrency or Server.concurrency,
-        same_as=place.same_as, **PATIENT,
-    )  # fmt: skip
-    yield ServedModel(server, tokenizer, how.notice)
+    yield ServedModel(Server(how.name, **_at(place), **PATIENT), tokenizer, how.notice)
 
 
 @contextmanager
@@ -111,13 +112,7 @@ def _chat(how: Opening) -> "Iterator[Answerer]":
     from anachron.io.llm_settings import LlmSettings
     from anachron.probe.ask.chat import ChatAnswerer
 
-    place = how.place
-    assert place.base_url is not None
-    settings = LlmSettings(
-        how.name, place.base_url, api_key_env=place.api_key_env, concurrency=place.concurrency or Server.concurrency,
-        same_as=place.same_as, **how.asking,
-    )  # fmt: skip
-    yield ChatAnswerer(settings, how.folder, how.label)
+    yield ChatAnswerer(LlmSettings(how.name, **_at(how.place), **how.asking), how.folder, how.label)
 
 
 @contextmanager

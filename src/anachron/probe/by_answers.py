@@ -59,12 +59,12 @@ class ByAnswers(Respondent):
             {"robustness": None, "answers": run.summary},  # answers do not tell R
         )  # fmt: skip
 
-    def probe(self, data: Dataset, out: Path, callbacks: Callbacks | None = None) -> AnswerRun:
+    def probe(self, data: Dataset, out: Path | str, callbacks: Callbacks | None = None) -> AnswerRun:
         questions, as_of = questions_of(data, None, self.language, recorded_as_of(out))
         return run_asking(questions, (), self.answerer, out, _identity(data), as_of, self.settings, callbacks=callbacks)
 
     def prefer(
-        self, changes: Sequence[ChangeToAsk], out: Path, callbacks: Callbacks | None = None
+        self, changes: Sequence[ChangeToAsk], out: Path | str, callbacks: Callbacks | None = None
     ) -> tuple[str, pl.DataFrame]:
         """By one question in the present tense for each subject and relation. Of the settings the budget and the prices
         count."""
@@ -74,7 +74,7 @@ class ByAnswers(Respondent):
             "what": "horizon", "label": label, **self.answerer.identity(),
             "dataset_fingerprint": statements(changes).fingerprint(), "wordings": around.wordings.open,
         }  # fmt: skip
-        with open_asking(out, identity, Kind.CHANGES, self.answerer, self.settings, callbacks) as (run, asking):
+        with open_asking(Path(out), identity, Kind.CHANGES, self.answerer, self.settings, callbacks) as (run, asking):
             readings = dict(zip(questions, asking.ask([*questions.values()]), strict=False))
             run.write_table(ANSWERS_FILE, answers_table(asking, around))
         if asking.ended:

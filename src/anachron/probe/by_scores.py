@@ -8,9 +8,8 @@ import polars as pl
 
 from anachron.analysis.metrics import check_scores, fact_metrics
 from anachron.core.errors import ConfigError
-from anachron.core.facts import fact_id
-from anachron.data.columns import STATEMENT_SCHEMA
 from anachron.data.dataset import Dataset
+from anachron.data.statements import undated_statements
 from anachron.io.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
@@ -57,11 +56,11 @@ class ByScores(Respondent):
         loss = None if earlier is None else loss_against(*on_shared_dates(earlier, scores))
         return JudgedFacts(scored.record["settings"]["label"], found, facts.data.facts, present, loss)
 
-    def probe(self, data: Dataset, out: Path, callbacks: Callbacks | None = None) -> ProbeResult:
+    def probe(self, data: Dataset, out: Path | str, callbacks: Callbacks | None = None) -> ProbeResult:
         return run_probe(self.model, data, out, self.settings, callbacks=callbacks)
 
     def prefer(
-        self, changes: Sequence[ChangeToAsk], out: Path, callbacks: Callbacks | None = None
+        self, changes: Sequence[ChangeToAsk], out: Path | str, callbacks: Callbacks | None = None
     ) -> tuple[str, pl.DataFrame]:
         data = statements(changes)
         scored = run_probe(self.model, data, out, self.settings, callbacks=callbacks)
@@ -75,19 +74,11 @@ class ByScores(Respondent):
         pairs = present_pairs(questions)
         if not pairs:
             return present_answers(questions, {})
-        asked = {q.question: q for q in questions}
-        rows = [
-            dict.fromkeys(STATEMENT_SCHEMA) | {
-                "fact_id": fact_id(asked[question].subject, asked[question].relation, answer, "", question),
-                "subject_label": asked[question].subject, "relation_label": asked[question].relation,
-                "object_label": answer, "granularity": "year", "status": "none", "prompt": question, "answer": answer,
-            }
-            for question, answer in pairs
-        ]  # fmt: skip
-        data = Dataset("questions in the present tense", pl.DataFrame(rows, schema=STATEMENT_SCHEMA), "released")
+        about = {q.question: (q.subject, q.relation) for q in questions}
+        table = undated_statements((*about[question], question, answer) for question, answer in pairs)
+        data = Dataset("questions in the present tense", table, "released")
         scores = run_probe(lm, data, out, self.settings, callbacks=callbacks).scores
-        per_token = (scores["logp"] / scores["n_tokens"]).to_list()
-        return present_answers(questions, dict(zip(pairs, per_token, strict=True)))
+        return present_answers(questions, scores_by_pair(scores, data))
 
 
 def _baseline(folder: Path) -> pl.DataFrame:

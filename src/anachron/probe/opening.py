@@ -39,11 +39,11 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """What a model is opened with. place: where it is. loading: the options of `anachron.load_model` that are given.
+    """What a model is opened with.
 
-    edit: a file of `anachron.save_edit`. folder: where answers are kept. label: of who answers, in tables. asking:
-    `ASKING` and `REQUESTS` that are given of ``max_tokens, temperature, tries, timeout, pause``. warn, notice: told of
-    what a user should know.
+    place: where it is. loading: options of `anachron.load_model`. edit: a file of `anachron.save_edit`. Of who answers,
+    folder: where answers are kept; label: in tables; asking: those of ``max_tokens`` and `REQUESTS` that are given.
+    warn, notice: told of what a user should know.
     """
 
     name: str

@@ -58,11 +58,11 @@ class Respondent(ABC):
         """
 
     @abstractmethod
-    def probe(self, data: "Dataset", out: Path, callbacks: Callbacks | None = None) -> "ProbeResult | AnswerRun":
+    def probe(self, data: "Dataset", out: Path | str, callbacks: Callbacks | None = None) -> "ProbeResult | AnswerRun":
         """W of a data set's facts: the scores of its statements, or the answers to questions about its facts."""
 
     @abstractmethod
     def prefer(
-        self, changes: "Sequence[ChangeToAsk]", out: Path, callbacks: Callbacks | None = None
+        self, changes: "Sequence[ChangeToAsk]", out: Path | str, callbacks: Callbacks | None = None
     ) -> tuple[str, pl.DataFrame]:
         """The model's label, and one row a change (`anachron.probe.horizon.measure.PREFERENCE_SCHEMA`)."""

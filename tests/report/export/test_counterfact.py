@@ -24,7 +24,7 @@ from anachron.report.export.counterfact import (
     NEIGHBOURS,
     SKIPPED,
     FactInPeriod,
-    _concurrent,
+    concurrent_facts,
     edit_cases,
     export_counterfact,
     successions,
@@ -272,7 +272,7 @@ def test_what_holds_together_is_what_all_pairs_say(spans: list[tuple[str, int, i
         f for f in facts for g in facts
         if f.fact_id != g.fact_id and max(f.certain[0], g.certain[0]) < min(f.certain[1], g.certain[1])
     }  # fmt: skip
-    assert _concurrent(facts) == naive
+    assert concurrent_facts(facts) == naive
 
 
 def test_facts_of_a_subject_in_two_spellings_follow_each_other():

@@ -145,11 +145,11 @@ class MendNetwork(torch.nn.Module):
 
     def observe(self, module: str, x: torch.Tensor, delta: torch.Tensor) -> None:
         """Add tokens to the running statistics of the module's shape: x (tokens, inputs), delta (tokens, outputs)."""
-        self._of(module).observe(self._beside(x, delta))
+        self.transform_of(module).observe(self._beside(x, delta))
 
     def forward(self, module: str, x: torch.Tensor, delta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """(x', delta') of a module's tokens, in the same shapes."""
-        transform, z = self._of(module), self._beside(x, delta)  # (tokens, inputs + outputs)
+        transform, z = self.transform_of(module), self._beside(x, delta)  # (tokens, inputs + outputs)
         z = transform(transform.normalised(z) if self.settings.normalise else z, self._place[module])
         return z[:, : x.shape[1]], z[:, x.shape[1] :]
 
@@ -158,7 +158,7 @@ class MendNetwork(torch.nn.Module):
         new_x, new_delta = self(module, x, delta)  # (tokens, inputs), (tokens, outputs)
         return LowRank(-self.rates[self._number[module]] * new_delta.T, new_x)
 
-    def _of(self, module: str) -> _Transform:
+    def transform_of(self, module: str) -> _Transform:
         return self.transforms[_key(self.shapes[module])]  # type: ignore[return-value]
 
     def save(self, path: Path | str) -> None:

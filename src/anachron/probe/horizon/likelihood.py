@@ -141,7 +141,7 @@ def _derivatives(
     # dP/d(logit c) and dP/d(logit q) in each cell, shape (curves, cells); D holds the curve's part of K = q D
     to_guess = (1 - plateau * learned) * guess * (1 - guess)
     to_plateau = (1 - guess) * learned * plateau * (1 - plateau)
-    # derivative of the log likelihood by P, and the variance of a binomial as its expected second derivative
+    # derivative of the log likelihood by P, and Fisher's information of P
     pull = wins / chance - losses / (1 - chance)
     weight = counts.trials / (chance * (1 - chance))
     gradient = np.hstack([(pull * to_guess) @ z, (pull * to_plateau) @ x]) - away * precision

@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 
 from anachron.core.errors import DataError
-from anachron.core.facts import fact_id
-from anachron.data.columns import STATEMENT_SCHEMA
 from anachron.data.dataset import Dataset
+from anachron.data.statements import undated_statements
 from anachron.io.schemas import Column, Schema
 from anachron.probe.horizon.changes import FORESEEN, HIGH, STILL, Change
 from anachron.probe.horizon.fit import ChangePreferences
@@ -39,26 +38,22 @@ PREFERENCES = Schema(
 
 def statements(asked: Sequence[ChangeToAsk]) -> Dataset:
     """What is scored: every name behind every prompt, each pair once, as statements without dates."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    pairs: dict[tuple[str, str], Change] = {}
     for one in asked:
-        change = one.change
         for prompt in one.prompts:
             for name in one.names:
-                rows.setdefault(
-                    (prompt, name),
-                    dict.fromkeys(STATEMENT_SCHEMA) | {
-                        "fact_id": fact_id(change.subject, change.relation, name, "", prompt),
-                        "subject_label": change.subject, "relation_label": change.relation, "object_label": name,
-                        "granularity": "year", "status": "none", "prompt": prompt, "answer": name,
-                    },
-                )  # fmt: skip
-    if not rows:
+                pairs.setdefault((prompt, name), one.change)
+    if not pairs:
         raise DataError("none of the changes can be asked: their relations have no wordings; name one that is known")
-    return Dataset("changes", pl.DataFrame(list(rows.values()), schema=STATEMENT_SCHEMA), "released")
+    return Dataset(
+        "changes",
+        undated_statements((about.subject, about.relation, *pair) for pair, about in pairs.items()),
+        "released",
+    )
 
 
 def scores_by_pair(scores: pl.DataFrame, data: Dataset) -> dict[tuple[str, str], float]:
-    """Log-probability a token of each (prompt, name), from the scores of `statements` in their order."""
+    """Log-probability a token of each (prompt, name), from the scores of statements in their order."""
     per_token = (scores["logp"] / scores["n_tokens"]).to_list()
     pairs = zip(data.table["prompt"].to_list(), data.table["answer"].to_list(), strict=True)
     return dict(zip(pairs, per_token, strict=True))

@@ -117,7 +117,7 @@ def successions(facts: Sequence[FactInPeriod]) -> tuple[list[tuple[FactInPeriod,
     for group in groups.values():
         ordered = sorted(group, key=lambda f: (f.possible, f.certain, f.fact_id))
         # a whole entry, not its fact's id: another object beside one period says nothing about the fact's other periods
-        concurrent = _concurrent(ordered)
+        concurrent = concurrent_facts(ordered)
         for earlier, later in pairwise(ordered):
             if reason := _refusal(earlier, later, concurrent):
                 skipped[reason] += 1
@@ -126,7 +126,7 @@ def successions(facts: Sequence[FactInPeriod]) -> tuple[list[tuple[FactInPeriod,
     return pairs, skipped
 
 
-def _concurrent(facts: Sequence[FactInPeriod]) -> set[FactInPeriod]:
+def concurrent_facts(facts: Sequence[FactInPeriod]) -> set[FactInPeriod]:
     """Those that surely held together with another fact on more than the one day on which a successor takes over.
 
     In the order of their starts, each is held against the latest end of the others before it, and then, in the opposite

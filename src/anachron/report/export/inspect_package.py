@@ -58,7 +58,7 @@ def write_package(dataset: Dataset, questions: Questions, as_of: Date, out: Path
         f"{package}/{SAMPLES}": "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(),
         f"{package}/{MODULE}": files("anachron.report.export").joinpath("inspect_task.py").read_bytes(),
         f"{package}/__init__.py": f"from {package}.task import {TASK} as {TASK}\n".encode(),
-        "pyproject.toml": _project(package).encode(),
+        "pyproject.toml": project_file(package).encode(),
         "README.md": _readme(package, dataset, questions, as_of).encode(),
     }
     for path, data in content.items():
@@ -74,7 +74,8 @@ def write_package(dataset: Dataset, questions: Questions, as_of: Date, out: Path
     )  # fmt: skip
 
 
-def _project(package: str) -> str:
+def project_file(package: str) -> str:
+    """The ``pyproject.toml`` of a package of this name."""
     ours = version("anachron")
     return f"""\
 [build-system]
