@@ -19,17 +19,17 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import typer
 from filelock import FileLock
 from hypothesis import settings
 
 from anachron.data import loaders
 from anachron.data.dataset import Dataset
 from anachron.data.loaders import load_dataset
+from support.share import share_of
 from support.slow_parts import parsed, piece
 
 settings.register_profile("quick", max_examples=15, derandomize=True, deadline=None, database=None)
-settings.register_profile("full", max_examples=200, deadline=None, database=None, print_blob=True)
+settings.register_profile("full", max_examples=share_of(200), deadline=None, database=None, print_blob=True)
 settings.load_profile("quick")  # another: pytest --hypothesis-profile full
 gc.disable()  # until all tests are collected: nothing that is imported goes away
 TRIAL = "trial:"
@@ -55,10 +55,10 @@ def _mini_is_built_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _commands_are_built_once() -> Iterator[None]:
-    """typer builds all commands anew, in a tenth of a second, each time one is called."""
+def _no_power_cut() -> Iterator[None]:
+    """Files wait for no disk: what a killed process wrote is there without it, and no test cuts the power."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

@@ -9,6 +9,7 @@ the line, shows the traceback of an error.
 import os
 import re
 import sys
+from functools import cache
 from io import StringIO
 from typing import Annotated, Any
 
@@ -104,6 +105,7 @@ app.add_typer(runs_app, name="runs")
 runs.register(runs_app)
 
 
+@cache
 def command_tree(installed: bool = True) -> Any:
     """The commands as click has them: ``-o`` is ``--out`` everywhere, and a flag shows no type in the help.
 

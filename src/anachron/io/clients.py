@@ -183,13 +183,23 @@ def _http_client(seconds: float, unsent: tuple[str, ...], query: str, *, proxied
                 response.status_code, headers=headers, content=body, request=request, extensions=response.extensions
             )
 
+    certificates = _certificates(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
     try:
-        return LimitedClient(timeout=seconds, follow_redirects=False, trust_env=proxied)
+        return LimitedClient(timeout=seconds, follow_redirects=False, trust_env=proxied, verify=certificates)
     except (library.InvalidURL, ValueError, ImportError) as error:  # SOCKS needs a package; its address may hold a key
         raise ConfigError(
             f"the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names cannot be used ({type(error).__name__}): write "
             "it as http://host:port, or unset the variable"
         ) from None
+
+
+@lru_cache(maxsize=1)
+def _certificates(file: str | None, folder: str | None) -> Any:
+    """Whom every client of this process trusts: read once, for it takes longer than a request to a server nearby.
+
+    file, folder: what the environment names, which the library reads.
+    """
+    return _http_library().create_ssl_context()
 
 
 async def _body(response: Any, where: str) -> bytes:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,7 @@ def json_fingerprint(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
+@cache  # looking them up reads the metadata of every package
 def versions() -> dict[str, str]:
     """Versions of what a number depends on, for manifests."""
     known = {"python": platform.python_version()}
