@@ -53,9 +53,11 @@ class GateOptions:
         if self.baseline is not None and self.baseline.resolve() == out.resolve():
             raise ConfigError(f"--baseline {self.baseline} is the --out of this check; give that of an earlier one")
         return Gate(
-            min_win_rate=self.min_win_rate, max_stale=self.max_stale, confidence=self.confidence,
+            min_win_rate=self.min_win_rate,
+            max_stale=self.max_stale,
+            confidence=self.confidence,
             min_judged=self.min_judged,
-        )  # fmt: skip
+        )
 
 
 def register(app: typer.Typer) -> None:

@@ -122,7 +122,8 @@ def _row(prepared: "PreparedCovariance") -> dict[str, Any]:
     row = {"module": moment.module, "size": moment.size, "tokens": moment.tokens, "regularise": moment.regularise}
     if prepared.rank is not None:
         row |= {
-            "rank": prepared.rank, "smallest_eigenvalue": prepared.smallest_eigenvalue,
+            "rank": prepared.rank,
+            "smallest_eigenvalue": prepared.smallest_eigenvalue,
             "largest_eigenvalue": prepared.largest_eigenvalue,
-        }  # fmt: skip
+        }
     return row

@@ -51,10 +51,11 @@ class ChangeOptions:
     min_judged: Annotated[
         float | None,
         typer.Option(
-            min=0, max=1,
+            min=0,
+            max=1,
             help="Share (0 to 1) of the changes after the claim of which an answer must have been read. Default: 1.",
         ),
-    ] = None  # fmt: skip
+    ] = None
 
     def name(self, models: list[str]) -> str:
         """The changes to ask these models about."""

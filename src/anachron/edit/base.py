@@ -109,8 +109,10 @@ class Edit:
             raise ModelError(
                 f"edits of two models ({self.model[:12]} and {other.model[:12]}) cannot be added; make both on one"
             )
-        keys = {name: _side_by_side([e.keys[name] for e in (self, other) if name in e.keys]) for name in
-                (*self.keys, *other.keys)}  # fmt: skip
+        keys = {
+            name: _side_by_side([e.keys[name] for e in (self, other) if name in e.keys])
+            for name in (*self.keys, *other.keys)
+        }
         names = dict.fromkeys((*self.deltas, *other.deltas))
         deltas = {name: _sum(self.deltas.get(name), other.deltas.get(name)) for name in names}
         made = {**(self.about or other.about), "edits": self.count + other.count}

@@ -92,9 +92,7 @@ class Marked:
     remove: bool = False
 
 
-def mark_targets(
-    tokenizer: Any, requests: Sequence[EditRequest], style: Format = TARGETS
-) -> list[MarkedTarget]:  # fmt: skip
+def mark_targets(tokenizer: Any, requests: Sequence[EditRequest], style: Format = TARGETS) -> list[MarkedTarget]:
     """Each request's prompt and target, tokenised as one text. One `MarkedTarget` a request.
 
     style: of the text, raw or a chat (`LanguageModel.style`).
@@ -106,9 +104,7 @@ def mark_targets(
     ]
 
 
-def mark(
-    tokenizer: Any, requests: Sequence[EditRequest], context: str = "", style: Format = TARGETS
-) -> list[Marked]:  # fmt: skip
+def mark(tokenizer: Any, requests: Sequence[EditRequest], context: str = "", style: Format = TARGETS) -> list[Marked]:
     """Each request's prompt and target behind a context, tokenised as one text. One `Marked` a request.
 
     style: of the text, raw or a chat (`LanguageModel.style`), whose user's turn the context opens. The subject's last

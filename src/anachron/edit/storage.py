@@ -89,8 +89,9 @@ def _edit_of(tensors: Mapping[str, torch.Tensor], manifest: Json) -> Edit:
     for module, rows in keys.items():
         if rows.ndim != 2 or not rows.isfinite().all():
             raise ValueError(f"the keys of {module!r} are not a matrix of finite numbers")
-    statistics = {name: Moments.of_tensor(held.pop("statistics")) for name, held in parts.items() if
-                  "statistics" in held}  # fmt: skip
+    statistics = {
+        name: Moments.of_tensor(held.pop("statistics")) for name, held in parts.items() if "statistics" in held
+    }
     memories = _memories_of(parts, manifest.get("labels", {}))
     deltas = {module: _delta_of(module, held) for module, held in parts.items() if held}
     return Edit(deltas, manifest["prefix"], manifest["model"], about, keys, statistics, memories)

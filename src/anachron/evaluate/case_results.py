@@ -61,16 +61,18 @@ def tables_of(
     clean: all parts of the clean model. stages: all parts under each method, with what tables say of that one: of
     the columns of `STAGE`.
     """
-    after = pl.concat([
-        parts.with_columns(pl.lit(value, STAGE[name]).alias(name) for name, value in columns.items())
-        for columns, parts in stages
-    ])  # fmt: skip
+    after = pl.concat(
+        [
+            parts.with_columns(pl.lit(value, STAGE[name]).alias(name) for name, value in columns.items())
+            for columns, parts in stages
+        ]
+    )
     stage = [name for name in STAGE if name in after.columns]
     about_cases = pl.DataFrame(
         [(c.case_id, c.relation, c.popularity, c.scenario) for c in cases],
         schema={"case_id": pl.String, "relation": pl.String, "popularity": pl.Float64, "scenario": pl.String},
         orient="row",
-    )  # fmt: skip
+    )
     tables = {
         one.name: one.finish(_compared(after, clean, one.name, stage), cases)
         for one in MEASURES

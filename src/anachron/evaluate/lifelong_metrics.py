@@ -77,8 +77,9 @@ def locality(neighbours: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFram
             for kind, number, fact in numbered_neighbours(case)
             if fact.prompt not in updated
         ],
-        schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "prompt": pl.String}, orient="row",
-    )  # fmt: skip
+        schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "prompt": pl.String},
+        orient="row",
+    )
     key = [*STAGE, "prompt"]
     known = neighbours.drop_nulls(["before", "after"]).join(
         prompts, on=["case_id", "kind", "number"], how="inner", maintain_order="left"

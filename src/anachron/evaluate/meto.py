@@ -20,8 +20,10 @@ def meto_requests(case: EditCase) -> list[EditRequest]:
     Raises `DataError` where one of the four cannot be asked for.
     """
     if case.scenario != REPLACEMENT:
-        raise DataError(f"update {case.case_id} is not a replacement (its scenario is {case.scenario}); METO edits an "
-                        "old fact and the one that took its place")  # fmt: skip
+        raise DataError(
+            f"update {case.case_id} is not a replacement (its scenario is {case.scenario}); METO edits an "
+            "old fact and the one that took its place"
+        )
     missing = [what for what, value in (("its old object", case.old), ("the start of its old object", case.old_start),
                                         ("when its new object became true", case.start)) if not value]  # fmt: skip
     if missing:

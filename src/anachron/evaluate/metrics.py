@@ -43,8 +43,7 @@ OF_GROUP = " of the group"  # behind the name of a metric, while there are two o
 # Those that are there only where a run has the tables that they are made of.
 MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *GENERATION_METRICS, *AUDIT_METRICS)
 # Of yes and no: 1 or 0 of an update.
-SHARES = ("efficacy_success", "efficacy_exact", "new_win", "static_win", "generated_new", "generated_old",
-          *ANSWERS)  # fmt: skip
+SHARES = ("efficacy_success", "efficacy_exact", "new_win", "static_win", "generated_new", "generated_old", *ANSWERS)
 # From 0 to 1 of an update, so that the interval of their mean has bounds: those of yes and no, and means of such.
 BOUNDED = (
     *dict.fromkeys((*SHARES, *AUDIT_METRICS)), "generalization_success", "neighbourhood_success", "efficacy_accuracy",
@@ -147,9 +146,11 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
     lead = pl.col("after") - pl.col("new_after")  # of a neighbour's true object over the update's new one
     exact = (pl.col("accuracy_after") == 1).cast(pl.Float64).alias("exact")
     pairs = targets.with_columns(
-        gap.alias("difference"), (gap > 0).cast(pl.Float64).alias("success"),
-        pl.col("accuracy_after").alias("accuracy"), exact,
-    )  # fmt: skip
+        gap.alias("difference"),
+        (gap > 0).cast(pl.Float64).alias("success"),
+        pl.col("accuracy_after").alias("accuracy"),
+        exact,
+    )
     facts = neighbours.with_columns(
         (0.0 - change).clip(lower_bound=0.0).alias("loss"), change.abs().alias("absolute"), lead.alias("difference"),
         (lead > 0).cast(pl.Float64).alias("success"), pl.col("accuracy_after").alias("accuracy"), exact,

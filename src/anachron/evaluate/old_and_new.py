@@ -121,10 +121,12 @@ def compare_objects(lm: LanguageModel, cases: Sequence[EditCase], *, batch_token
     of_role = [
         scored.filter(pl.col("role") == role).select(
             *([] if name == "new" else ["case_id", "subject", "relation", "kind", "prompt"]),
-            pl.col("object").alias(name), pl.col("p").alias(f"p_{name}"), pl.col("rank").alias(f"rank_{name}"),
+            pl.col("object").alias(name),
+            pl.col("p").alias(f"p_{name}"),
+            pl.col("rank").alias(f"rank_{name}"),
         )
         for role, name in (("obsolete", "old"), ("new", "new"))
-    ]  # fmt: skip
+    ]
     beside = pl.concat(of_role, how="horizontal")  # both have every prompt of every update, in one order
     old, new = pl.col("p_old") > pl.col("p_new"), pl.col("p_new") > pl.col("p_old")
     counts = beside.group_by("case_id").agg(
@@ -133,10 +135,12 @@ def compare_objects(lm: LanguageModel, cases: Sequence[EditCase], *, batch_token
         new_likelier=new.sum().cast(pl.Int64),
     )
     state = (
-        pl.when(pl.col("old_likelier") == pl.col("prompts")).then(pl.lit("lacks"))
-        .when(pl.col("new_likelier") == pl.col("prompts")).then(pl.lit("has"))
+        pl.when(pl.col("old_likelier") == pl.col("prompts"))
+        .then(pl.lit("lacks"))
+        .when(pl.col("new_likelier") == pl.col("prompts"))
+        .then(pl.lit("has"))
         .otherwise(pl.lit("partly"))
-    )  # fmt: skip
+    )
     of_update = beside.filter(pl.col("kind") == "update")
     return (
         of_update.join(counts, on="case_id", how="left", maintain_order="left")

@@ -81,9 +81,11 @@ def polars_retries() -> dict[str, int]:
     seconds = patience()
     first, longest = (max(1, int(1000 * pause)) for pause in pauses(seconds))
     return {
-        "max_retries": _FOR_EVER, "retry_timeout_ms": int(1000 * seconds), "retry_init_backoff_ms": first,
+        "max_retries": _FOR_EVER,
+        "retry_timeout_ms": int(1000 * seconds),
+        "retry_init_backoff_ms": first,
         "retry_max_backoff_ms": max(longest, 2 * first),
-    }  # fmt: skip
+    }
 
 
 def plain_http() -> bool:
@@ -100,7 +102,7 @@ def opened(scheme: str, bucket: str) -> Any:
 @lru_cache(maxsize=16)
 def _opened(
     scheme: str, bucket: str, allow_http: bool, seconds: float, variables: tuple[tuple[str, str], ...], process: int
-) -> Any:  # fmt: skip
+) -> Any:
     """variables: those that the library reads by itself. process: its number, for a fork must open its own."""
     obstore()
     from obstore.store import GCSStore, S3Store
@@ -108,9 +110,10 @@ def _opened(
     first, longest = (timedelta(seconds=pause) for pause in pauses(seconds))
     client: Any = {"allow_http": allow_http, "timeout": "120s", "connect_timeout": "10s"}
     retry: Any = {
-        "max_retries": _FOR_EVER, "retry_timeout": timedelta(seconds=seconds),
+        "max_retries": _FOR_EVER,
+        "retry_timeout": timedelta(seconds=seconds),
         "backoff": {"init_backoff": first, "max_backoff": longest},
-    }  # fmt: skip
+    }
     try:
         return (S3Store if scheme == "s3" else GCSStore)(bucket, client_options=client, retry_config=retry)
     except errors().BaseError:

@@ -142,9 +142,7 @@ def _raw(prompt: str, answer: str, separator: str, style: Format) -> Located:
     return Located(text, spans, len(separator) if style.score_separator else 0, len(style.prefix), context)
 
 
-def _chats(
-    template: "ChatTemplate", pairs: Sequence[tuple[str, str, str | None]], style: Format
-) -> list[Located]:  # fmt: skip
+def _chats(template: "ChatTemplate", pairs: Sequence[tuple[str, str, str | None]], style: Format) -> list[Located]:
     users, answers = [], []
     for prompt, answer, separator in pairs:
         bare = answer.lstrip()

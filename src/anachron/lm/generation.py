@@ -87,9 +87,7 @@ def opened(lm: Any, prompts: Sequence[str]) -> list[list[int]]:
     return _tokens(lm.tokenizer, texts, special)
 
 
-def written(
-    lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over: Over | None = None
-) -> list[list[int]]:  # fmt: skip
+def written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over: Over | None = None) -> list[list[int]]:
     """Tokens that the model writes behind each row of tokens, as many as wanted while its context has room.
 
     over: whether what was written in a row is enough; those that are computed together go on until all of it is.

@@ -72,8 +72,9 @@ def adapters_of(model: Any) -> Json | None:
     configs = getattr(model, "peft_config", None) or {}
     layers = [
         [name, module.active_adapters, module.disable_adapters, module.merged_adapters, getattr(module, "scaling", {})]
-        for name, module in model.named_modules() if getattr(module, "adapter_layer_names", None)
-    ]  # fmt: skip
+        for name, module in model.named_modules()
+        if getattr(module, "adapter_layer_names", None)
+    ]
     if not configs and not layers:
         return None
     kept = {name: {**config.to_dict(), "base_model_name_or_path": None} for name, config in configs.items()}

@@ -9,7 +9,7 @@ import torch
 
 from anachron.core.errors import TooLongError
 from anachron.lm.formats import TARGETS, Format, as_triple, encode_pairs
-from anachron.lm.identity import (  # fmt: skip
+from anachron.lm.identity import (
     arithmetic,
     described,
     hardware,
@@ -159,9 +159,7 @@ class LanguageModel:
         """
         return self._by_padded_batches(encoded, batch_tokens, rank_first)
 
-    def _by_padded_batches(
-        self, encoded: Sequence[Encoded], batch_tokens: int | None, of_batch: OfBatch
-    ) -> np.ndarray:  # fmt: skip
+    def _by_padded_batches(self, encoded: Sequence[Encoded], batch_tokens: int | None, of_batch: OfBatch) -> np.ndarray:
         distinct = list(dict.fromkeys(encoded))
         if not distinct:
             return np.zeros(0)

@@ -83,8 +83,9 @@ def _plan(
     ]
     batches = [
         [side[i] for i in batch]
-        for side in sides for batch in plan_batches([encoded[i] for i in side], vocabulary, limits)
-    ]  # fmt: skip
+        for side in sides
+        for batch in plan_batches([encoded[i] for i in side], vocabulary, limits)
+    ]
     return Plan(batches, prefix_tree=False, batch_tokens=limits.tokens)
 
 

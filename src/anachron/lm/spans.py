@@ -110,9 +110,7 @@ def _with_composed(normalizer: Any, text: str, offsets: list[tuple[int, int]]) -
     return offsets
 
 
-def cut(
-    item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]], fed: int | None = None
-) -> Encoded:  # fmt: skip
+def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]], fed: int | None = None) -> Encoded:
     """Keep a text's tokens up to the last one scored, and say which are scored.
 
     fed: of an answer that begins with white space, how many tokens its context has.

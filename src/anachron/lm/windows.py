@@ -99,6 +99,7 @@ def changing_length(model: Any) -> int | None:
     kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, dict))]  # some have one for each kind of layer
     lengths = [
         kind.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
-        for kind in kinds if kind.get("rope_type") == "longrope"
-    ]  # fmt: skip
+        for kind in kinds
+        if kind.get("rope_type") == "longrope"
+    ]
     return min((length for length in lengths if length), default=None)

@@ -88,9 +88,10 @@ class ByAnswers(Respondent):
 def refuse_unasked(settings: AskSettings, gate: Gate, baseline: Path | None) -> None:
     """Raise `ConfigError` for a demand that the questions which are to be asked cannot answer."""
     demands = (
-        ("--max-stale", gate.max_stale, "open"), ("--min-win-rate", gate.min_win_rate, "choice"),
+        ("--max-stale", gate.max_stale, "open"),
+        ("--min-win-rate", gate.min_win_rate, "choice"),
         ("--baseline", baseline, "choice"),
-    )  # fmt: skip
+    )
     for option, demand, way in demands:
         if demand is not None and way not in settings.ways:
             raise ConfigError(

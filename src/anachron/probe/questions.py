@@ -59,9 +59,11 @@ def _rebuilt(dated: pl.DataFrame, style: str) -> bool:
 
 
 def questions_of(
-    data: Dataset, given: tuple[GivenFact, ...] | None = None, language: str | Path | None = None,
+    data: Dataset,
+    given: tuple[GivenFact, ...] | None = None,
+    language: str | Path | None = None,
     today: Date | None = None,
-) -> tuple[Questions, Date]:  # fmt: skip
+) -> tuple[Questions, Date]:
     """The questions about a data set's facts, and the last day that is known of: its ``as_of``, else ``today``.
 
     given: by default the facts that it came from.

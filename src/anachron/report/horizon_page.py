@@ -36,9 +36,11 @@ def horizon_page(parts: Sequence[HorizonPart], apart: Sequence[Json] = ()) -> st
     folder = files("anachron.report")
     template = environment.from_string((folder / "horizon_page.html").read_text("utf-8"))
     return template.render(
-        names=_named([part.summary["model"] for part in parts]), models=[*map(_model, parts)],
-        apart=[_cells(one, APART) for one in apart], wide=Markup((folder / "page/wide.css").read_text("utf-8")),
-    )  # fmt: skip
+        names=_named([part.summary["model"] for part in parts]),
+        models=[*map(_model, parts)],
+        apart=[_cells(one, APART) for one in apart],
+        wide=Markup((folder / "page/wide.css").read_text("utf-8")),
+    )
 
 
 def _model(part: HorizonPart) -> dict[str, Any]:
@@ -49,13 +51,14 @@ def _model(part: HorizonPart) -> dict[str, Any]:
     kinds = part.kinds.iter_rows(named=True) if several and part.kinds is not None else ()
     half = f", halving date {summary['halving']['date']}" if summary["told"] else ""
     return {
-        "summary": summary, "lines": [*horizon_lines(without)],
+        "summary": summary,
+        "lines": [*horizon_lines(without)],
         "claim": None if leak is None else next(leak_lines(leak)),
         "gave_away": [] if leak is None else [_cells(row, GAVE_AWAY) for row in leak["gave_away"]],
         "kinds": [_cells(row, KINDS) for row in kinds],
         "figure": None if part.figure is None else base64.b64encode(part.figure).decode(),
         "alt": f"share of new values preferred, by date of the change{half}",
-    }  # fmt: skip
+    }
 
 
 def _cells(row: Json, names: Iterable[str]) -> list[str | int | None]:

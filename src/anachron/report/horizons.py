@@ -21,9 +21,11 @@ def draw_horizon(found: FoundHorizon) -> Path | None:
 
     dates = [month / 12 for month in found.horizon.halving()]
     figure = horizon_figure(
-        curve_table(found.horizon), found.model, halving=(dates[0], dates[1], dates[2]) if found.horizon.told else None,
+        curve_table(found.horizon),
+        found.model,
+        halving=(dates[0], dates[1], dates[2]) if found.horizon.told else None,
         claim=None if found.leak is None else (found.leak.claim + 1) / 12,
-    )  # fmt: skip
+    )
     return write_figure(figure, found.folder, FIGURE)[0]
 
 
@@ -31,10 +33,11 @@ def write_horizon_page(found: Sequence[FoundHorizon], page: Path, *, figures: bo
     """Write the page of some horizons. figures: with their pictures, which `draw_horizon` has drawn."""
     parts = [
         HorizonPart(
-            one.summary, one.kinds,
+            one.summary,
+            one.kinds,
             (one.folder / f"{FIGURE}.svg").read_bytes() if figures and one.horizon is not None else None,
         )
         for one in found
-    ]  # fmt: skip
+    ]
     write_bytes(page, horizon_page(parts, comparisons_json(compare_horizons(found))).encode())
     return page

@@ -46,6 +46,4 @@ def write_lacking(
 def _manifest(lm: LanguageModel, cases: CaseSet, out: Path, counts: Json) -> None:
     identity = lm.identity()
     inputs = {cases.name: cases.fingerprint(), "weights": identity.pop("weights"), "tokenizer": identity["tokenizer"]}
-    write_manifest(
-        out, command=COMMAND, parameters={**identity, "format": lm.style.kind}, inputs=inputs, counts=counts
-    )  # fmt: skip
+    write_manifest(out, command=COMMAND, parameters={**identity, "format": lm.style.kind}, inputs=inputs, counts=counts)

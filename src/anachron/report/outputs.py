@@ -47,11 +47,12 @@ class Written:
         header = ("model", "format", "prefix", "dates", "facts", "W %", "95 %", "R %", "95 %")
         rows = [
             (
-                *(row[name] for name in ("model", "format", "prefix", "granularity")), f"{row['facts']:,}",
+                *(row[name] for name in ("model", "format", "prefix", "granularity")),
+                f"{row['facts']:,}",
                 *(cell for name in ("win_rate", "robustness") for cell in _share(row, name)),
             )
             for row in self.summary.iter_rows(named=True)
-        ]  # fmt: skip
+        ]
         return html_table("Win rate W and robustness R, mean over facts", header, rows)
 
 

@@ -92,9 +92,11 @@ def alpha_sums(run: pl.DataFrame, order: pl.DataFrame, *, fine: bool = False) ->
     columns = len(kinds) * bins
     lift = pl.col("logp") - pl.col("prior")
     cells = dated.select(
-        (pl.col("row") * columns + kind * bins + within).alias("cell"), "logp",
-        lift.fill_null(0.0).alias("lift"), lift.is_not_null().cast(pl.Float64).alias("with_prior"),
-    )  # fmt: skip
+        (pl.col("row") * columns + kind * bins + within).alias("cell"),
+        "logp",
+        lift.fill_null(0.0).alias("lift"),
+        lift.is_not_null().cast(pl.Float64).alias("with_prior"),
+    )
     where, shape = cells["cell"].to_numpy(), (order.height, columns)
 
     def total(weights: np.ndarray | None) -> np.ndarray:
@@ -273,11 +275,13 @@ def fine_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
                 "fillcolor": "@held", "line": {"width": 0}}  # fmt: skip
         views.append(
             charts.view(
-                f"{granularity}; {form}, {prefix_name(prefix)}", traces, shapes=[held],
+                f"{granularity}; {form}, {prefix_name(prefix)}",
+                traces,
+                shapes=[held],
                 xaxis=charts.axis("relative distance alpha"),
                 yaxis=charts.axis("mean log-probability (nats)"),
             )
-        )  # fmt: skip
+        )
     return views
 
 

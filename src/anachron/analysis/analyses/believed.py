@@ -237,9 +237,11 @@ def _bic(squares: np.ndarray, n: int, parameters: int) -> np.ndarray:
 def _against_truth(periods: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     known = about.select(
         "fact_id",
-        *(pl.col(name).cast(pl.String) if name in about.columns else pl.lit(None, pl.String).alias(name)
-          for name in ("start", "end")),
-    )  # fmt: skip
+        *(
+            pl.col(name).cast(pl.String) if name in about.columns else pl.lit(None, pl.String).alias(name)
+            for name in ("start", "end")
+        ),
+    )
     dates = [[None if text is None else Date.parse(text) for text in known[name]] for name in ("start", "end")]
     truth = known.select(
         "fact_id",

@@ -230,11 +230,13 @@ def correlation_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         of = "all models" if models == "all" else "the most robust models"
         views.append(
             charts.view(
-                f"{of}; {'all formats' if form == 'all' else form}", traces, rows=cell["factor"].n_unique(),
+                f"{of}; {'all formats' if form == 'all' else form}",
+                traces,
+                rows=cell["factor"].n_unique(),
                 xaxis=charts.axis("Pearson's r", zeroline=True, minallowed=-1.1, maxallowed=1.1),
                 yaxis=charts.NAMED_ROWS,
             )
-        )  # fmt: skip
+        )
     return views
 
 

@@ -174,11 +174,12 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         ]  # fmt: skip
         views.append(
             charts.view(
-                f"facts with W from {threshold:.0%}, {names[average]}", traces,
+                f"facts with W from {threshold:.0%}, {names[average]}",
+                traces,
                 xaxis=charts.axis("at least this many periods away (alpha)", dtick=1),
                 yaxis=charts.axis("share of lost matches", **charts.PERCENT),
             )
-        )  # fmt: skip
+        )
     return views
 
 

@@ -117,9 +117,11 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
             label = f"{family or 'unknown family'}, {'instruct' if instruct else 'base'}, {form}, {prefix_name(prefix)}"
             traces.append(
                 {
-                    "type": "scatter", "mode": "lines+markers" if family else "markers",
+                    "type": "scatter",
+                    "mode": "lines+markers" if family else "markers",
                     "name": escape(label, quote=False),
-                    "x": group["parameters"].to_list(), "y": charts.numbers(group[score]),
+                    "x": group["parameters"].to_list(),
+                    "y": charts.numbers(group[score]),
                     "text": charts.texts(
                         f"{model}: {marks.short_count(n, 3)}"
                         for model, n in group.select("model", "parameters").iter_rows()
@@ -129,7 +131,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
                     "line": {"color": f"@{number % charts.COLOURS}", "dash": "dash" if instruct else "solid"},
                     "marker": {"symbol": charts.SYMBOLS[number % len(charts.SYMBOLS)], "size": 9},
                 }
-            )  # fmt: skip
+            )
         upright = charts.axis(f"global {name}", **charts.PERCENT)
         views.append(charts.view(name, traces, xaxis=axis, yaxis=upright))
     return views

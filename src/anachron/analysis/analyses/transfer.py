@@ -164,7 +164,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         hover = [
             [[a, b, text, c["known_both"], c["known_b"]] for a, c, text in zip(GRANULARITIES, line, words, strict=True)]
             for b, line, words in zip(GRANULARITIES, grid, rates, strict=True)
-        ]  # fmt: skip
+        ]
         trace = {
             "type": "heatmap", "x": list(GRANULARITIES), "y": list(GRANULARITIES),
             "z": [charts.numbers(c["rate"] for c in line) for line in grid], "text": inside, "texttemplate": "%{text}",
@@ -174,11 +174,12 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         }  # fmt: skip
         views.append(
             charts.view(
-                looks.name(key), [trace],
+                looks.name(key),
+                [trace],
                 xaxis={"type": "category", "title": {"text": "also known at"}},
                 yaxis={"type": "category", "title": {"text": "known at"}, "autorange": "reversed"},
             )
-        )  # fmt: skip
+        )
     pooled = [v for v, (key, _) in zip(views, charts.by_run(table), strict=True) if key[0] == POOLED]
     return pooled + [v for v in views if v not in pooled]
 

@@ -17,9 +17,11 @@ from anachron.text.questions import is_question, question_fault
 from anachron.text.templates import NO_TEMPLATES, FactToWord, Verbalised, by_templates_or_role
 
 RELATED = {  # what people write, and relations that it may mean; which one only they know
-    "team": ["member of sports team"], "club": ["member of sports team"], "university": ["educated at"],
+    "team": ["member of sports team"],
+    "club": ["member of sports team"],
+    "university": ["educated at"],
     "headquarters": ["headquarters location"],
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,11 @@ LEFT_OUT = ("given_id", "subject", "relation", "object", "periods", "rows", "rea
 SHOWN = 3
 # Columns of a file with the first or last date of a life, and what they are called of a fact that is asked.
 LIVES = {
-    "subject_birth": "subject_from", "subject_death": "subject_until",
-    "object_birth": "object_from", "object_death": "object_until",
-}  # fmt: skip
+    "subject_birth": "subject_from",
+    "subject_death": "subject_until",
+    "object_birth": "object_from",
+    "object_death": "object_until",
+}
 
 
 @dataclass(frozen=True)

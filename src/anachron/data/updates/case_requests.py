@@ -131,8 +131,10 @@ def _locality(locality: Part) -> tuple[tuple[NeighbourFact, ...], tuple[Portabil
     ]
     facts = tuple(
         NeighbourFact(_as_question(question.prompt), tuple(names[0] for names in question.answers), None, None, None)
-        for test in read if test.unusable is None for question in test.questions
-    )  # fmt: skip
+        for test in read
+        if test.unusable is None
+        for question in test.questions
+    )
     return facts, tuple(test for test in read if test.unusable is not None)
 
 

@@ -195,8 +195,9 @@ def put_on(lm: LanguageModel, memories: Memories) -> Callable[[], None]:
     before = lm.memories
     hooks = [
         lm.model.get_submodule(name).register_forward_hook(_in_force(lm, name))
-        for name in memories if name not in before
-    ]  # fmt: skip
+        for name in memories
+        if name not in before
+    ]
     lm.memories = joined(before, memories)
 
     def undo() -> None:

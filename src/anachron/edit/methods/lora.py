@@ -72,10 +72,12 @@ def lora(
         train(lm.model, mark_targets(lm.tokenizer, requests, lm.style), trained, settings, "LoRA", during=adapters_of)
     learned = {name: (left.detach() * share, right.detach()) for name, (left, right) in adapters.items()}
     return [
-        Edit({name: LowRank(left[i].clone(), right[i].clone()) for name, (left, right) in learned.items()},
-             model=model_fingerprint(lm))
+        Edit(
+            {name: LowRank(left[i].clone(), right[i].clone()) for name, (left, right) in learned.items()},
+            model=model_fingerprint(lm),
+        )
         for i in range(copies)
-    ]  # fmt: skip
+    ]
 
 
 def _size(lm: LanguageModel, settings: LoraSettings, sites: Sites) -> int:

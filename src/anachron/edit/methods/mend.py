@@ -133,9 +133,11 @@ class MendNetwork(torch.nn.Module):
         for name, shape in self.shapes.items():
             alike.setdefault(shape, []).append(name)
         self.transforms = torch.nn.ModuleDict(
-            {_key(shape): _Transform(sum(shape), settings.rank, len(names), random, dtype)
-             for shape, names in alike.items()}
-        )  # fmt: skip
+            {
+                _key(shape): _Transform(sum(shape), settings.rank, len(names), random, dtype)
+                for shape, names in alike.items()
+            }
+        )
         self.rates = torch.nn.Parameter(torch.full((len(self.shapes),), settings.start, dtype=dtype))
         self._place = {name: place for names in alike.values() for place, name in enumerate(names)}
         self._number = {name: number for number, name in enumerate(self.shapes)}
@@ -277,9 +279,10 @@ def _made(network: MendNetwork, factors: Mapping[str, Factors]) -> Edit:
 def _compact(edit: Edit) -> Edit:
     """Each change low-rank or dense, whichever takes less room."""
     large = {
-        name: Dense(delta.dense()) for name, delta in edit.deltas.items()
+        name: Dense(delta.dense())
+        for name, delta in edit.deltas.items()
         if isinstance(delta, LowRank) and delta.rank * sum(delta.shape) > math.prod(delta.shape)
-    }  # fmt: skip
+    }
     return Edit({**edit.deltas, **large}, model=edit.model)
 
 

@@ -182,8 +182,10 @@ def score_batched(
             scores = score_tree_batches(*given, counters=lm.counters, owners=owners, during=adapters.tokens)
         else:
             scores = score_all(
-                *given, counters=lm.counters, during=lambda chosen: adapters.rows([owners[i] for i in chosen]),
+                *given,
+                counters=lm.counters,
+                during=lambda chosen: adapters.rows([owners[i] for i in chosen]),
                 of_batch=of_batch,
-            )  # fmt: skip
+            )
     place = {one: i for i, one in enumerate(distinct)}
     return [scores[[place[number, text] for text in some]] for number, some in enumerate(texts)]

@@ -92,9 +92,7 @@ def _only(values: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
     return values.index_select(0, texts.to(values.device))
 
 
-def with_prefix_cache(
-    model: Any, whole: RepeatedPass, lengths: Sequence[int], shifted: Sequence[str]
-) -> RepeatedPass:  # fmt: skip
+def with_prefix_cache(model: Any, whole: RepeatedPass, lengths: Sequence[int], shifted: Sequence[str]) -> RepeatedPass:
     """The same logits from the suffixes alone, with the prefixes cached; ``whole`` for a model that cannot.
 
     lengths: tokens of each text without padding. All wanted positions must be at the subject's last token or behind

@@ -70,8 +70,9 @@ def train_mend(
                 training.restore(saved[0])
             training.run(
                 lambda: checkpoint.save(identity, training.tensors(), {"versions": versions()}),
-                checkpoint_every, callbacks.progress,
-            )  # fmt: skip
+                checkpoint_every,
+                callbacks.progress,
+            )
             network = training.finished(identity, len(examples), callbacks.warn)
             network.save(target)
         checkpoint.discard()

@@ -101,9 +101,11 @@ def audit_metrics(audit: pl.DataFrame) -> pl.DataFrame:
     """
     said = pl.max_horizontal("new_after", "old_after")
     values = {
-        "answer_new": pl.col("new_after"), "answer_old": pl.col("old_after"), "answer_neither": 1 - said,
+        "answer_new": pl.col("new_after"),
+        "answer_old": pl.col("old_after"),
+        "answer_neither": 1 - said,
         "answer_unstopped": 1 - pl.col("stopped_after"),
-    }  # fmt: skip
+    }
     kinds = {"update": "", "generalization": "generalization_"}
     return audit.group_by(KEYS, maintain_order=True).agg(
         value.filter(pl.col("kind") == kind).mean().alias(f"{prefix}{name}")

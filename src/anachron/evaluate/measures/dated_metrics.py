@@ -118,17 +118,19 @@ def by_way(summary: pl.DataFrame) -> pl.DataFrame:
     about = [name for name in summary.columns if not name.startswith(MEASURES)]
     parts = [
         summary.with_row_index("row").select(
-            "row", *about, pl.lit(way).alias("way"),
+            "row",
+            *about,
+            pl.lit(way).alias("way"),
             *(pl.col(f"{name}_{way}{end}").alias(f"{name}{end}") for name in metrics for end in ENDINGS),
         )
         for way in asked or WAYS[:1]
-    ]  # fmt: skip
+    ]
     return pl.concat(parts).sort("row", maintain_order=True).drop("row")
 
 
 def past_scores(
     dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[EditCase], kind: str = "raw"
-) -> pl.DataFrame:  # fmt: skip
+) -> pl.DataFrame:
     """The past facts as a score table, so that `anachron report` shows their timelines before and after the edits.
 
     dated, targets: the run's tables, of one mode. The model before the edits is ``unedited``, and after those of a
@@ -145,10 +147,12 @@ def past_scores(
     facts = pl.DataFrame(
         [
             (c.case_id, c.subject, c.relation, c.relation_label or c.relation, c.old, c.old_start, _old_end(c))
-            for c in cases if c.case_id in periods
+            for c in cases
+            if c.case_id in periods
         ],
-        schema=dict.fromkeys(["case_id", *ABOUT], pl.String()), orient="row",
-    )  # fmt: skip
+        schema=dict.fromkeys(["case_id", *ABOUT], pl.String()),
+        orient="row",
+    )
     plain = targets.filter(pl.col("kind") == "update")
     of_past = dated.with_columns(_status())
     columns = ["model", "case_id", "granularity", "time", "status"]

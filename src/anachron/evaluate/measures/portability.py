@@ -124,10 +124,12 @@ def portability_tests(portability: pl.DataFrame) -> pl.DataFrame:
     known = pl.col("known_before")
     clean = portability.unique(["mode", "case_id", *QUESTION], keep="first", maintain_order=True)
     before = clean.with_columns(method=pl.lit(UNEDITED), variant=pl.lit(PLAIN))
-    rows = pl.concat([
-        table.select(*KEYS, *QUESTION, "needed", *_measured(side), known)
-        for table, side in ((before, "before"), (portability, "after"))
-    ])  # fmt: skip
+    rows = pl.concat(
+        [
+            table.select(*KEYS, *QUESTION, "needed", *_measured(side), known)
+            for table, side in ((before, "before"), (portability, "after"))
+        ]
+    )
     enough = pl.col("needed").first() == "any"
     return rows.group_by(*KEYS, "kind", "number", maintain_order=True).agg(
         (known.min() == 1).alias("counts"),

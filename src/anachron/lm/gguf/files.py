@@ -145,8 +145,10 @@ def load_tokenizer(file: GgufFile) -> Any:
     else:
         log.warning(
             "%s: transformers does not know how its tokenizer cuts text (%s) and cuts as GPT-2 does, which may differ "
-            "in numbers; give the model's own tokenizer (--tokenizer) to be sure", file.name, cut,
-        )  # fmt: skip
+            "in numbers; give the model's own tokenizer (--tokenizer) to be sure",
+            file.name,
+            cut,
+        )
     return tokenizer
 
 

@@ -88,10 +88,11 @@ class LlamaModel:
         """``family`` (the file's architecture) and number of ``parameters``; ``quantised``, and ``experts``."""
         family = self._said("general.architecture")
         return {
-            "family": family, "parameters": int(self._llama.model_n_params(self._model)),
+            "family": family,
+            "parameters": int(self._llama.model_n_params(self._model)),
             "quantised": self.dtype not in WHOLE.values(),
             "experts": int(self._said(f"{family}.expert_count") or 0) > 1,
-        }  # fmt: skip
+        }
 
     def hardware(self) -> dict[str, Any]:
         return hardware("cpu")
@@ -189,9 +190,10 @@ class LlamaModel:
 
     def _check_tokens(self, located: Sequence[Located], encoded: Sequence[Encoded], special: bool) -> None:
         other = [
-            (item.text, text.ids, ids) for item, text in zip(located, encoded, strict=True)
+            (item.text, text.ids, ids)
+            for item, text in zip(located, encoded, strict=True)
             if text.ids != (ids := tuple(self.llama_tokens(item.text, special=special)[: len(text.ids)]))
-        ]  # fmt: skip
+        ]
         if not other:
             return
         text, ours, theirs = other[0]

@@ -25,7 +25,7 @@ from anachron.lm.server.replies import (
     load_reply,
     number,
     read_cached,
-)  # fmt: skip
+)
 from anachron.lm.spans import Encoded
 
 TOGETHER = 1.01  # most that the probabilities of two tokens in one place may sum to, as half precision rounds them

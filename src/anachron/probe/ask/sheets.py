@@ -125,9 +125,11 @@ def sheet_scores(sheet: Sheet, chosen: Mapping[Call, bool | None], opened: Seque
         known: dict[str, float | None] = dict.fromkeys(("win_rate", "win_rate_low", "win_rate_high", "won_all"))
     else:
         known = {
-            "win_rate": found.win_rate, "win_rate_low": found.low, "win_rate_high": found.high,
+            "win_rate": found.win_rate,
+            "win_rate_low": found.low,
+            "win_rate_high": found.high,
             "won_all": float(found.won_all),
-        }  # fmt: skip
+        }
     return {**known, "matches": found.matches if found else 0, "first_chosen": weighted(first), **counts}
 
 
@@ -142,10 +144,11 @@ def summary(scores: Sequence[Mapping[str, float | None]]) -> dict[str, float | N
     shift = Mean(bias.value - 0.5, bias.low - 0.5, bias.high - 0.5, bias.facts)
     opened = {name: sum(one[OPEN[name]] or 0 for one in scores) for name in NAMED}
     return {
-        "facts": len(scores), "facts_with_choices": len(asked),
+        "facts": len(scores),
+        "facts_with_choices": len(asked),
         **mean_over_facts(one["win_rate"] for one in asked if one["win_rate"] is not None).cells("win_rate"),
         "won_all": won / len(asked) if asked else None,
         **interval_cells("won_all", wilson(won, len(asked), correction=False)),
         **shift.cells("position_bias"),
         "open_right": opened[RIGHT] / sum(opened.values()) if sum(opened.values()) else None,
-    }  # fmt: skip
+    }

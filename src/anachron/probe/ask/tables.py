@@ -151,10 +151,12 @@ def period_cells(believed: Period, fact: FactToAsk, as_of: Date) -> dict[str, An
     assert closed.end is not None and true.start is not None and true.end is not None
     start, end = _at_coarser(believed.start, true.start), _at_coarser(closed.end, true.end)
     return {
-        "believed_start": str(believed.start), "believed_end": None if believed.end is None else str(believed.end),
+        "believed_start": str(believed.start),
+        "believed_end": None if believed.end is None else str(believed.end),
         "start_error_days": start[0].first_day - start[1].first_day,
-        "end_error_days": end[0].last_day - end[1].last_day, "overlap": overlap(closed, true),
-    }  # fmt: skip
+        "end_error_days": end[0].last_day - end[1].last_day,
+        "overlap": overlap(closed, true),
+    }
 
 
 def overlap(one: Period, other: Period) -> float:

@@ -88,7 +88,7 @@ def loss_against(baseline: pl.DataFrame, verdicts: pl.DataFrame, *, seed: int = 
     """
     common = baseline.select("fact_id", before="win_rate").join(
         verdicts.select("fact_id", after="win_rate"), on="fact_id"
-    )  # fmt: skip
+    )
     if not common.height:
         raise ConfigError(NOTHING_IN_COMMON)
     pairs = common.drop_nulls().sort("fact_id")

@@ -63,11 +63,13 @@ def present_questions(
             used = Counter(key for item in items for key in set(map(name_key, (item.fact.object, *item.aliases))))
             objects = [
                 PresentObject(
-                    item.fact.object, status_in(item.periods, today) == "correct", _until(item.periods),
+                    item.fact.object,
+                    status_in(item.periods, today) == "correct",
+                    _until(item.periods),
                     tuple(name for name in item.aliases if used[name_key(name)] == 1 and name != item.fact.object),
                 )
                 for item in items
-            ]  # fmt: skip
+            ]
             questions[group] = PresentQuestion(first.subject, first.relation, text, tuple(objects))
     return questions
 

@@ -97,9 +97,11 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
 
 def mean_win_rates(facts: pl.DataFrame) -> pl.DataFrame:
     """``fact_id, win_rate, robustness, matches``: W and R over the granularities that a fact has, of one run."""
-    return facts.filter(pl.col("granularity") != GLOBAL).group_by("fact_id", maintain_order=True).agg(
-        pl.col("win_rate").mean(), pl.col("robustness").min(), pl.col("matches").sum()
-    )  # fmt: skip
+    return (
+        facts.filter(pl.col("granularity") != GLOBAL)
+        .group_by("fact_id", maintain_order=True)
+        .agg(pl.col("win_rate").mean(), pl.col("robustness").min(), pl.col("matches").sum())
+    )
 
 
 def verdict_in_words(row: Mapping[str, Any]) -> str:
@@ -175,13 +177,15 @@ def _against_belief(scores: pl.DataFrame, believed: pl.DataFrame) -> pl.DataFram
         believed.filter("believed").select("fact_id", "believed_start", "believed_end"), on="fact_id"
     )
     dated = dated.select(
-        "fact_id", "granularity", (pl.col("status") == "correct").alias("correct"),
+        "fact_id",
+        "granularity",
+        (pl.col("status") == "correct").alias("correct"),
         (
             (year >= pl.col("believed_start").cast(pl.Int64).fill_null(year))
             & (year <= pl.col("believed_end").cast(pl.Int64).fill_null(year))
         ).alias("inside"),
         pl.col("logp").rank("average").over("fact_id", "granularity").alias("rank"),
-    )  # fmt: skip
+    )
     m, n = pl.col("inside").sum().cast(pl.Float64), (~pl.col("inside")).sum().cast(pl.Float64)
     inside, correct = pl.col("inside"), pl.col("correct")
     shares = dated.group_by("fact_id", "granularity").agg(

@@ -43,9 +43,11 @@ def counts_of(table: pl.DataFrame) -> Json:
     real, rows = table.filter(pl.col("control") == ""), usable(table)
     decoys, named = comparable(table)["decoy_wins"], real["named"].drop_nulls()
     found: Json = {
-        "changes": real.height, "known_subjects": rows.height, "new_preferred": _share(rows["wins"]),
+        "changes": real.height,
+        "known_subjects": rows.height,
+        "new_preferred": _share(rows["wins"]),
         "decoys_preferred": _share(decoys),
-    }  # fmt: skip
+    }
     for name, control in (("still", STILL), ("invented", INVENTED)):
         of_control = table.filter(pl.col("control") == control)["wins"].drop_nulls()
         found[name] = {"rows": len(of_control), "new_preferred": _share(of_control)}

@@ -279,7 +279,7 @@ def _text(value: object) -> str:
 
 def _cell(
     mean: float | None, low: float | None, high: float | None, *, factor: int, decimals: int, bounds: bool
-) -> str:  # fmt: skip
+) -> str:
     """A mean with its interval: as bounds, or as half its width."""
     if bounds or mean is None or low is None or high is None:
         return with_bounds(mean, low, high, factor=factor, decimals=decimals)

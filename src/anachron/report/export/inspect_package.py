@@ -26,11 +26,13 @@ def samples(questions: Questions) -> list[Json]:
     metadata."""
     return [
         {
-            "id": fact.fact_id, "input": fact.question, "target": fact.object,
+            "id": fact.fact_id,
+            "input": fact.question,
+            "target": fact.object,
             "metadata": write_sheet(questions, fact),
         }
         for fact in questions.facts
-    ]  # fmt: skip
+    ]
 
 
 def write_package(dataset: Dataset, questions: Questions, as_of: Date, out: Path, *, name: str | None = None) -> Json:

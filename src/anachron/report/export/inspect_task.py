@@ -29,9 +29,9 @@ def beliefs() -> Metric:
     """What all facts come to (`anachron.probe.ask.sheets.summary`); what is not known is left out."""
 
     def compute(scores: list[SampleScore]) -> dict[str, float | None]:
-        return summary([
-            {name: None if isnan(value) else value for name, value in one.score.value.items()} for one in scores
-        ])  # fmt: skip
+        return summary(
+            [{name: None if isnan(value) else value for name, value in one.score.value.items()} for one in scores]
+        )
 
     return compute
 

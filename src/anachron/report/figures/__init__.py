@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Without the date of writing, so that the same table gives the same bytes.
-FILES: dict[str, dict[str, Any]] = {
-    "svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}
-}  # fmt: skip
+FILES: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 
 
 def write_figures(
@@ -70,9 +68,10 @@ def write_figure(figure: "Figure", out: Path, name: str) -> list[Path]:
 
     # Not by `Figure.savefig`, which draws all twice for each file, the first time for the layout alone.
     printers: dict[str, Callable[[], Any]] = {
-        "svg": lambda: FigureCanvasSVG(figure).print_svg, "pdf": lambda: FigureCanvasPdf(figure).print_pdf,
+        "svg": lambda: FigureCanvasSVG(figure).print_svg,
+        "pdf": lambda: FigureCanvasPdf(figure).print_pdf,
         "png": lambda: FigureCanvasAgg(figure).print_png,
-    }  # fmt: skip
+    }
     paths = []
     with context(style.STYLE, after_reset=True):
         for ending, metadata in FILES.items():

@@ -113,7 +113,7 @@ def edits_data(
         "past": past,
         "run": (name, *manifest_parts(record)),
         "version": versions()["anachron"],
-    }  # fmt: skip
+    }
 
 
 def _row(one: Moved, lowest: int) -> dict[str, Any]:

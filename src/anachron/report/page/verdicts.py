@@ -45,9 +45,10 @@ def verdict_columns(verdicts: Mapping[Run, pl.DataFrame], runs: Sequence[Run], i
             "fact": f"{row['subject']} | {row['relation']} | {row['object']}",
             "reason": "; ".join(filter(None, (row["left_out"], today_in_words(row)))),
         }
-        for table in tables if table is not None
+        for table in tables
+        if table is not None
         for row in table.filter(pl.col("left_out").is_not_null()).iter_rows(named=True)
-    ]  # fmt: skip
+    ]
     once = list({str(item): item for item in missing}.values())  # two checks of one file leave out the same
     return {"order": list(VERDICTS), "runs": made, "left_out": once}
 

@@ -37,10 +37,11 @@ def _shares(counts: Json) -> Iterator[str]:
     if "named" in counts:
         yield f"its answers: {', '.join(f'{name} {number:,}' for name, number in counts['named'].items())}"
     of = {
-        "new values": counts["new_preferred"], "decoys": counts["decoys_preferred"],
+        "new values": counts["new_preferred"],
+        "decoys": counts["decoys_preferred"],
         "values that have not come true": counts["still"]["new_preferred"],
         "values of invented subjects": counts["invented"]["new_preferred"],
-    }  # fmt: skip
+    }
     said = [f"{name} {percent(share, 0)} %" for name, share in of.items() if share is not None]
     if said:
         yield f"{'named' if 'named' in counts else 'preferred to the old value'}: {', '.join(said)}"

@@ -30,7 +30,7 @@ from anachron.io.jobs import (
     parts_folder,
     refuse_others,
     remove_abandoned,
-)  # fmt: skip
+)
 from anachron.io.stores import Place, StorePath, place, read_all
 from anachron.io.tables import scan_parquet
 from anachron.wikidata.reading.dump import Dump, continues, open_dump

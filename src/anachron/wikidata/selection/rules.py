@@ -108,7 +108,7 @@ PRESETS: dict[str, Selection] = {
         least_days=732,
         top_per_relation=100,
     ),
-}  # fmt: skip
+}
 
 
 def preset(name: str) -> Selection:

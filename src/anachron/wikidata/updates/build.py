@@ -197,10 +197,12 @@ def build_updates(
         views = {} if levels is None else log_popularity(new, ids, levels)
         updates = updates_table(worded, near, views.get, templates, settings.language, settings.seed)
         built = Built(
-            updates, replacements(updates, settings.seed), created_of(comparison),
+            updates,
+            replacements(updates, settings.seed),
+            created_of(comparison),
             {side: _steps(buckets, side, comparison.steps) for side in ("old", "new")},
             _all_counts(buckets, counts) | {"merged": {"given": len(redirects or {}), "followed": len(merged)}},
-        )  # fmt: skip
+        )
         read = [side.folder / "manifest.json" for side in (old, new)]
         read += [new.folder / "popularity.parquet"] if settings.popularity else []
         _write(out, built, old, new, settings, [*read, *sources])

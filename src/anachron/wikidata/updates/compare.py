@@ -146,10 +146,12 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
         "changes": dict(sorted(triples.drop_nulls("change").group_by("change").len().iter_rows())),
         "groups": {"all": _groups(triples), "changed": _groups(changed)},
         "subjects": {
-            "old only": gone.height, "new only": fresh.height, "both": subjects["new"].height - fresh.height,
+            "old only": gone.height,
+            "new only": fresh.height,
+            "both": subjects["new"].height - fresh.height,
         },
         "created": created.height,
-    }  # fmt: skip
+    }
     write_json(report, counts)
     return counts
 

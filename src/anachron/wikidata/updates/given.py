@@ -55,10 +55,12 @@ def label_file(groups: Path | str, old_date: str, new_date: str, out: Path | str
     if out is not None:
         write_bytes(out, json_lines(labelled).encode())
         write_manifest(
-            out, command="label", parameters={"old_date": old_date, "new_date": new_date},
+            out,
+            command="label",
+            parameters={"old_date": old_date, "new_date": new_date},
             inputs={str(groups): file_fingerprint(groups)},
             counts={"groups": len(labelled), "triples": sum(len(row["labels"]) for row in labelled)},
-        )  # fmt: skip
+        )
     return labelled
 
 

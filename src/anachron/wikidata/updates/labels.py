@@ -77,7 +77,7 @@ def label_rules(old_day: int, new_day: int) -> tuple[Rule, ...]:
         (17, "ignore", "only old, and it had ended before the old date", _is("old") & (col("old_end") < old_day)),
         (18, "new", "only new, and its object is a new entity", is_new & col("object_is_new")),
         (OTHERWISE, "unknown", "no rule applies", pl.lit(True)),
-    ]  # fmt: skip
+    ]
     return tuple(Rule(*row) for row in table)
 
 

@@ -88,9 +88,11 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
 
 
 def _each(
-    function: Callable[[Any], None], tasks: Sequence[Any], spread: Spread,
+    function: Callable[[Any], None],
+    tasks: Sequence[Any],
+    spread: Spread,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> None:  # fmt: skip
+) -> None:
     for done, _ in enumerate(map_in_order(function, tasks, spread.workers, spread.ray), 1):
         progress(done, len(tasks))
 

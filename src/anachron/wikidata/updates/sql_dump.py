@@ -177,9 +177,11 @@ class _Dump:
 
     def chosen(self, columns: list[str], groups: dict[str, int], wanted: Wanted) -> Iterator[tuple[bytes, ...]]:
         """The wanted values of the wanted rows of a statement."""
-        row = rb"\(\s*+" + rb"\s*+,\s*+".join(
-            rb"(" + _LITERAL + rb")" if name in groups else _LITERAL for name in columns
-        ) + rb"\s*+\)"  # fmt: skip
+        row = (
+            rb"\(\s*+"
+            + rb"\s*+,\s*+".join(rb"(" + _LITERAL + rb")" if name in groups else _LITERAL for name in columns)
+            + rb"\s*+\)"
+        )
         plain = _Plain(columns, wanted)
         tests = [(groups[name], value) for name, value in wanted.items() if isinstance(value, bytes)]
         given = [groups[name] for name, value in wanted.items() if not isinstance(value, bytes)]

@@ -65,7 +65,9 @@ def _row(
     return {
         "subject": {"id": group["subject"], "label": words, "description": group["subject_description"]},
         "relation": {
-            "id": group["property"], "label": group["relation_label"], "description": group["relation_description"],
+            "id": group["property"],
+            "label": group["relation_label"],
+            "description": group["relation_description"],
         },
         "update_prompt": prompts[0],
         "generalization_prompts": prompts[1:],
@@ -79,7 +81,7 @@ def _row(
         "scenario": group["scenario"],
         "past_generalization_prompts": past[1:],
         "question_templates": list(questions[1]) if questions else [],
-    }  # fmt: skip
+    }
 
 
 class _Facts:
