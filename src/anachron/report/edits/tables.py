@@ -168,7 +168,7 @@ def edits_table(
     return Table(
         _titled(summary, layout),
         [
-            Column(name.replace("-", "\n") if narrow else name, number=name not in WORDS, once=name in SECTION)
+            Column(name.replace("-", "-\n") if narrow else name, number=name not in WORDS, once=name in SECTION)
             for name in cells.columns
         ],
         cells.rows(),
