@@ -67,11 +67,9 @@ def explain(
         ray=spread.ray,
     )  # fmt: skip
     for_changes = given(
-        unchanged_groups=None if unchanged_groups == "skip" else unchanged_groups,
-        redirects=redirects,
-        cloze=cloze,
+        unchanged_groups=None if unchanged_groups == "skip" else unchanged_groups, redirects=redirects, cloze=cloze,
         all=all_ or None,
-    )
+    )  # fmt: skip
     if (unused := for_changes if len(what) == 2 else for_facts) is not None:
         raise ConfigError(f"{unused} is for {'two snapshots' if len(what) == 2 else 'one snapshot'}; leave it out")
     if len(what) == 3:
