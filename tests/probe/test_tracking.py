@@ -45,7 +45,7 @@ def probed(tmp_path_factory) -> ProbeResult:
 
 
 def summary() -> pl.DataFrame:
-    metrics = [metric for metric, *_ in EDITS.columns.values()]
+    metrics = [column.of for column in EDITS.columns]
     rows = []
     for place, method in enumerate(("unedited", "FT+L")):
         row = {"mode": "independent", "scenario": "ReplaceObject", "method": method, "variant": "plain"}

@@ -57,7 +57,13 @@ def summary(**whole: Any) -> pl.DataFrame:
 
 def test_cells_of_the_table():
     cells = printed(summary(), LIFELONG)
-    assert cells.columns == ["method", "edits", *LIFELONG.columns, "Undone old p ↑", "Undone others ↓"]
+    assert cells.columns == [
+        "method",
+        "edits",
+        *(column.heading for column in LIFELONG.columns),
+        "Undone old p ↑",
+        "Undone others ↓",
+    ]
     rows = {(row["method"], row["edits"]): row for row in cells.iter_rows(named=True)}
     assert list(rows) == [(m, n) for m in ("unedited", *METHODS) for n in ("1", "10")]
     last = rows["FT", "10"]

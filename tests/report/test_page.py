@@ -33,7 +33,6 @@ from anachron.report.page.render import (
     manifest_parts,
     pack,
     page_script,
-    percent,
     render,
 )
 from support.synthetic_studies import RUNS, synthetic_scores, synthetic_study
@@ -426,10 +425,6 @@ def test_titles():
     assert title_of(["a"]) == "What a believes about when facts hold"
     assert title_of(["a", "b"]) == "What a and b believe about when facts hold"
     assert title_of(["a", "b", "c"]) == "What 3 models believe about when facts hold"
-
-
-def test_percent_does_not_turn_something_into_nothing():
-    assert [percent(s) for s in (0.1234, 0.0, 1.0, 0.0001, None)] == ["12.3", "0.0", "100.0", "<0.1", "–"]
 
 
 class Elements(HTMLParser):

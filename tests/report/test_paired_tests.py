@@ -22,7 +22,7 @@ TABLE = pl.DataFrame(ROWS, schema=TESTS, orient="row")
 
 def test_cells():
     assert printed_tests(TABLE).rows() == [
-        ("FT", "efficacy_success", "1,200", "25.0", "99.5", "+74.5 [72.0, 77.0]", "< 0.001"),
+        ("FT", "efficacy_success", "1,200", "25.0", "99.5", "+74.5 [72.0, 77.0]", "<0.001"),
         ("ROME dated", "neighbourhood_success", "7", "50.0", "50.0", "+0.0 [-2.0, 0.0]", "0.800"),
         ("PROMPT", "efficacy_success", "3", "0.0", "100.0", "+100.0", "0.250"),
     ]
@@ -38,7 +38,7 @@ def test_every_form_says_the_same(tmp_path: Path):
     tex = (tmp_path / "latex" / "paired_tests.tex").read_text()
     for text in (console.file.getvalue(), markdown, tex):
         assert "+74.5 [72.0, 77.0]" in text and "not corrected" in " ".join(text.split())
-    assert "< 0.001" in markdown and r"\label{tab:paired-tests}" in tex and "×" not in tex
+    assert "<0.001" in markdown and r"\label{tab:paired-tests}" in tex and "×" not in tex
     assert pl.read_parquet(tmp_path / "paired_tests.parquet").equals(TABLE)
 
 

@@ -235,7 +235,7 @@ def test_a_long_table_goes_on_overleaf():
 
 def edited_summary(layout=EDITS, *more) -> pl.DataFrame:
     """Two methods and the unedited model, with numbers of every layout column. more: values of ``way``, if any."""
-    metrics = [metric for metric, *_ in {**layout.columns, **(layout.more if more else {})}.values()]
+    metrics = [column.of for column in (*layout.columns, *(layout.more if more else ()))]
     rows = []
     for way in more or (None,):
         for place, method in enumerate(("unedited", "ROME", "FT_x")):

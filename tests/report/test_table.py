@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from anachron.report.edits.dated import ATOKE, DATED, DATED_WAYS, portability_ta
 from anachron.report.edits.lifelong import LIFELONG
 from anachron.report.edits.paired_tests import paired_tests_table
 from anachron.report.edits.tables import EDITS, Layout, edits_table, edits_tables
-from anachron.report.table import Column, Table, with_bounds
+from anachron.report.table import Column, Table, measured
 from anachron.report.terminal import answers, listings, old_and_new, tables
 from anachron.wikidata.updates.card import PUBLISHED
 
@@ -173,7 +174,7 @@ def judged() -> Table:
 def of_edits(layout: Layout) -> pl.DataFrame:
     """A summary of two methods in two modes, all of whose metrics are known."""
     whole = {"scenario": "ReplaceObject", "variant": "plain", "done": 10_494, "failed": 3}
-    for metric, *_ in {**layout.columns, **layout.more}.values():
+    for metric in (column.of for column in (*layout.columns, *layout.more)):
         whole |= {metric: 0.5, f"{metric}_low": 0.375, f"{metric}_high": 1.0, f"{metric}_n": 10_494}
     extra = (
         {"way": "paraphrase"}
@@ -272,11 +273,16 @@ def test_any_table_is_whole(columns: list[Column], width: int, padding: int, dat
 
 
 def test_a_mean_with_its_bounds():
-    assert with_bounds(None, None, None) == "-" and with_bounds(0.5, None, None) == "50.0"
-    assert with_bounds(0.971, 0.93, 0.989) == "97.1 [93.0, 98.9]"
-    assert with_bounds(-0.0001, -0.01, 0.01) == "0.0 [-1.0, 1.0]"
-    assert with_bounds(0.02, 0.0, 0.04, sign="+") == "+2.0 [0.0, 4.0]"
-    assert with_bounds(1.234, None, None, factor=1, decimals=2) == "1.23"
+    share = measured("W", "win_rate", 1)
+    assert share.cell(None) == "-" and share.cell(0.5) == "50.0" and share.heading == "W ↑"
+    assert share.cell(0.971, 0.93, 0.989) == "97.1 [93.0, 98.9]"
+    assert share.cell(-0.0001, -0.01, 0.01) == "0.0 [-1.0, 1.0]"
+    assert replace(share, sign=True).cell(0.02, 0.0, 0.04) == "+2.0 [0.0, 4.0]"
+    assert replace(share, half=True).cell(0.02, 0.0, 0.05) == "2.0 ± 2.5"
+    seconds = measured("Seconds", "seconds", -1, 1, 2)
+    assert seconds.cell(1.234) == "1.23" and seconds.heading == "Seconds ↓"
+    table = pl.DataFrame({"seconds": [1.234, None], "seconds_low": [1.0, None], "seconds_high": [2.0, None]})
+    assert seconds.cells(table) == ["1.23 [1.00, 2.00]", "-"]
 
 
 def test_latex_has_commands_for_signs_that_its_fonts_lack():

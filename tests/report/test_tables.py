@@ -5,8 +5,9 @@ from io import StringIO
 import polars as pl
 from rich.console import Console
 
+from anachron.report.numbers import interval, p_value, percent
 from anachron.report.terminal.listings import dataset_table
-from anachron.report.terminal.tables import audit_table, interval, percent, summary_table
+from anachron.report.terminal.tables import audit_table, summary_table
 
 
 def shown(table):
@@ -58,7 +59,11 @@ def test_percent_and_interval():
     assert percent(None) == "-"
     assert percent(0.12345) == "12.3"
     assert percent(1, 0) == "100"
-    assert interval(0, 1) == "0.0 to 100.0"
+    assert interval(0, 1) == "0.0 to 100.0" and interval(None, None) == ""
+    assert [percent(s, floor=True, missing="–") for s in (0.1234, 0.0, 1.0, 0.0001, None)] == [
+        "12.3", "0.0", "100.0", "<0.1", "–",
+    ]  # fmt: skip
+    assert [p_value(p) for p in (0.0, 0.00099, 0.001, 0.25)] == ["<0.001", "<0.001", "0.001", "0.250"]
 
 
 def test_dataset_table():

@@ -14,6 +14,7 @@ from anachron.analysis.study import Study
 from anachron.core.notebook import html_record, html_table
 from anachron.io.files import Json, versions, write_bytes, write_json
 from anachron.io.tables import harmless, write_table
+from anachron.report.numbers import interval, p_value, percent
 from anachron.report.table import Column, Table
 
 PRINTED_ROWS = 1000
@@ -59,8 +60,7 @@ class Written:
 def _share(row: Mapping[str, Any], name: str) -> tuple[str, str]:
     """A share in per cent and its interval."""
     mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
-    bounds = "" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
-    return "-" if mean is None else f"{100 * mean:.1f}", bounds
+    return percent(mean), interval(low, high)
 
 
 def write_tables(
@@ -150,7 +150,7 @@ def cell_text(name: str, value: object) -> str:
         return "-"
     if isinstance(value, float):
         if name == "p" or name.endswith(("_p", "p_clustered")):
-            return "<0.001" if value < 0.001 else f"{value:.3f}"
+            return p_value(value)
         return f"{value:.3f}" if abs(value) < 1e6 else f"{value:.3g}"
     return str(value)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from anachron.io.tables import markdown_table
+from anachron.report.numbers import p_value
 from anachron.report.table import ARROWS, SIGNS
 
 Value = tuple[float | None, float | None, float | None]  # a mean and the bounds of its interval; None: not known
@@ -42,7 +43,7 @@ class Numbers:
         if mean is None or not isfinite(mean):
             return ""
         if self.p and mean < 0.001:
-            return "<0.001"
+            return p_value(mean)
         return f"{mean:.1e}" if abs(mean) >= WIDE else f"{mean:z.{self.decimals}f}"  # z: no minus before a zero
 
     def bounds(self, place: int) -> str:

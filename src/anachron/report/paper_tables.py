@@ -14,9 +14,11 @@ from anachron.report.edits.dated import NAME as PORTABILITY
 from anachron.report.edits.dated import TITLE as PORTABILITY_TITLE
 from anachron.report.edits.dated import WORDS as PORTABILITY_WORDS
 from anachron.report.edits.paired_tests import SAME
-from anachron.report.edits.tables import WORDS, Columns, Layout, leading, same_in_all
+from anachron.report.edits.tables import WORDS, Layout, leading, same_in_all
+from anachron.report.numbers import text_of
 from anachron.report.outputs import remove_printed, write_printed
 from anachron.report.paper import Numbers, PaperTable, paper_latex, paper_markdown, same_count
+from anachron.report.table import Column
 
 STYLES = ("plain", "paper")
 BESIDE = 8  # columns of means that a page has room for, beside one of words
@@ -81,35 +83,35 @@ def edits_papers(summary: pl.DataFrame, layout: Layout) -> list[PaperTable]:
     """
     labelled = summary.with_columns(method_label())
     apart = leading(summary)
-    words = {("n" if c == "done" else c): [_text(value) for value in labelled[c]] for c in apart if c in WORDS}
-    words |= {("n" if c == "done" else c): [_text(value) for value in labelled[c]] for c in apart if c not in WORDS}
+    words = {("n" if c == "done" else c): [text_of(value) for value in labelled[c]] for c in apart if c in WORDS}
+    words |= {("n" if c == "done" else c): [text_of(value) for value in labelled[c]] for c in apart if c not in WORDS}
     sections = summary.select("mode", "scenario").rows()
     within = [c for c in ("mode", "scenario", "way", "edits") if c in summary.columns]
     edited = [method != UNEDITED for method in summary["method"]]
     compared = [row if one else None for row, one in zip(summary.select(within).rows(), edited, strict=True)]
     about = "; ".join(part for part in (same_in_all(summary), INTERVAL) if part)
     columns = layout.shown(summary)
-    columns = {heading: column for heading, column in columns.items() if summary[column[0]].null_count() < len(summary)}
+    columns = [column for column in columns if summary[column.of].null_count() < len(summary)]
     beside = max(BESIDE - len(words) + 1, 1)
-    parts = [dict(list(columns.items())[first : first + beside]) for first in range(0, len(columns), beside)]
+    parts = [columns[first : first + beside] for first in range(0, len(columns), beside)]
     return [
         PaperTable(
             layout.name if number == 0 else f"{layout.name}_{number + 1}",
             f"{layout.title} ({about}). {_units(part)} Bold: the best edited model.",
-            words, [_column(summary, heading, *column) for heading, column in part.items()], compared, sections,
+            words, [_column(summary, column) for column in part], compared, sections,
         )
         for number, part in enumerate(parts)
     ]  # fmt: skip
 
 
-def _column(summary: pl.DataFrame, heading: str, metric: str, factor: int, decimals: int) -> Numbers:
-    scaled = [summary[f"{metric}{end}"] * factor for end in ("", "_low", "_high")]
-    best = {"↑": "high", "↓": "low"}.get(heading[-1])
-    return Numbers(heading, list(zip(*scaled, strict=True)), decimals, best)
+def _column(table: pl.DataFrame, column: Column) -> Numbers:
+    scaled = [table[f"{column.of}{end}"] * column.factor for end in ("", "_low", "_high")]
+    best = {1: "high", -1: "low"}.get(column.direction)
+    return Numbers(column.heading, list(zip(*scaled, strict=True)), column.digits, best)
 
 
-def _units(columns: Columns) -> str:
-    plain = [heading[:-2] for heading, (_, factor, _) in columns.items() if factor == 1]
+def _units(columns: Sequence[Column]) -> str:
+    plain = [column.title for column in columns if column.factor == 1]
     return f"Means × 100, but for {' and '.join(plain)}." if plain else "Means × 100."
 
 
@@ -231,10 +233,6 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _text(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
 def paper_of_tests(tests: pl.DataFrame, name: str) -> PaperTable | None:
     """Rows of `anachron.evaluate.paired_tests.paired_tests`; None where there is none."""
     if not tests.height:
@@ -264,9 +262,7 @@ def paper_of_portability(summary: pl.DataFrame) -> PaperTable:
     updates = same_count(rows["updates"], "updates")
     counts = ("tests",) if updates else ("updates", "tests")
     numbers = [_numbers(rows, name, name, None) for name in counts]
-    numbers += [
-        _share(rows, heading, name, best="high") for heading, name in PORTABILITY_COLUMNS.items() if rows[name].count()
-    ]
+    numbers += [_column(rows, column) for column in PORTABILITY_COLUMNS if rows[column.of].count()]
     keys = rows.select("mode", "kind").rows()
     about = f"{updates}; " if updates else ""
     compared = [None if method == UNEDITED else key for method, key in zip(rows["method"], keys, strict=True)]

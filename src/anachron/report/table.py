@@ -7,12 +7,16 @@ that does not suffice, the table goes on below with its further columns, behind 
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
 from rich.table import Table as Grid
 from rich.text import Text
+
+if TYPE_CHECKING:  # not loaded for a list on a terminal
+    import polars as pl
 
 FOLDED = 14  # letters to which words are folded at most where there is room for the other columns
 WORD = 8  # letters that words keep at least while a column can go below
@@ -23,12 +27,49 @@ SIGNS = {">": "$>$", "<": "$<$", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\g
 @dataclass(frozen=True, slots=True)
 class Column:
     """number: set to the right and never folded. joined: stays beside the column before it, as its interval does.
-    once: a terminal shows it in the first row of a section alone."""
+    once: a terminal shows it in the first row of a section alone.
+
+    The rest says of a column of measured numbers which they are, ``of`` a table with their 95 % intervals (``NAME_low``
+    and ``NAME_high``), and how they are printed: multiplied by ``factor``, with so many ``digits`` behind the point.
+    direction: 1 where more is better, -1 where less is, which an arrow behind the title says. half: the interval is
+    printed as half its width in place of its bounds. sign: of a difference, a plus before what is above 0.
+    """
 
     title: str
     number: bool = False
     joined: bool = False
     once: bool = False
+    of: str = ""
+    factor: int = 1
+    digits: int = 1
+    direction: int = 0
+    half: bool = False
+    sign: bool = False
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title} {'↓ ↑'[self.direction + 1]}".rstrip()
+
+    def cell(self, mean: float | None, low: float | None = None, high: float | None = None) -> str:
+        """``97.1 [93.0, 98.9]``, or ``97.1 ± 2.9``; without an interval the mean alone, without a mean a dash."""
+        if mean is None:
+            return "-"
+        text = f"{self.factor * mean:{'+' if self.sign else ''}z.{self.digits}f}"  # z: no minus before a zero
+        if low is None or high is None:
+            return text
+        if self.half:
+            return f"{text} ± {self.factor * (high - low) / 2:.{self.digits}f}"
+        return f"{text} [{self.factor * low:z.{self.digits}f}, {self.factor * high:z.{self.digits}f}]"
+
+    def cells(self, table: "pl.DataFrame", ends: tuple[str, str] | None = None) -> list[str]:
+        """The numbers of a table as they are printed. ends: its columns with the bounds, where their names differ."""
+        low, high = ends or (f"{self.of}_low", f"{self.of}_high")
+        return [self.cell(*row) for row in table.select(self.of, low, high).iter_rows()]
+
+
+def measured(title: str, of: str, direction: int = 0, factor: int = 100, digits: int = 1, half: bool = False) -> Column:
+    """A column of means, of shares in per cent by default."""
+    return Column(title, number=True, of=of, direction=direction, factor=factor, digits=digits, half=half)
 
 
 @dataclass(frozen=True)
@@ -45,7 +86,7 @@ class Table:
 
     @property
     def titles(self) -> list[str]:
-        return [column.title for column in self.columns]
+        return [column.heading for column in self.columns]
 
     def markdown(self) -> str:
         """The cells alone, as GitHub's Markdown."""
@@ -81,7 +122,7 @@ class Table:
         for place, width in zip(places, self._widths(places, room), strict=True):
             column = self.columns[place]
             grid.add_column(
-                Text(_folded(column.title, width)),
+                Text(_folded(column.heading, width)),
                 justify="right" if column.number else "left",
                 width=width,
                 overflow="fold",
@@ -118,11 +159,11 @@ class Table:
     def _widths(self, places: Sequence[int], room: int) -> list[int]:
         """Letters for each column: all on one line where that fits; else headings are folded, then words."""
         left = room - self._lines(len(places))
-        widths = [max(self._longest(place), _longest(self.columns[place].title)) for place in places]
+        widths = [max(self._longest(place), _longest(self.columns[place].heading)) for place in places]
         if sum(widths) <= left:
             return widths
         least = [self._longest(p) if self.columns[p].number else 0 for p in places]
-        widths = [max(self._longest(place), *map(cell_len, _words(self.columns[place].title))) for place in places]
+        widths = [max(self._longest(place), *map(cell_len, _words(self.columns[place].heading))) for place in places]
         while sum(widths) > left and any(width > max(floor, 1) for width, floor in zip(widths, least, strict=True)):
             # of the columns that may still be folded the widest gives way: first words, then headings of numbers
             open_ = [i for i, width in enumerate(widths) if width > max(least[i], 1)]
@@ -135,7 +176,7 @@ class Table:
 
     def _least(self, place: int) -> int:
         """Letters to which a column is folded before another goes below: words of a name stay whole up to a length."""
-        title = max(map(cell_len, _words(self.columns[place].title)))
+        title = max(map(cell_len, _words(self.columns[place].heading)))
         if self.columns[place].number:
             return max(self._longest(place), title)
         words = [cell_len(word) for row in self.rows for word in _words(row[place])]
@@ -160,21 +201,6 @@ def _folded(title: str, width: int) -> str:
             lines[-1:] = [joined] if cell_len(joined) <= width else [*filter(None, lines[-1:]), word]
         lines.append("")
     return "\n".join(lines[:-1])
-
-
-def with_bounds(
-    mean: float | None, low: float | None, high: float | None, *, factor: int = 100, decimals: int = 1, sign: str = ""
-) -> str:
-    """``97.1 [93.0, 98.9]``, a share in per cent by default; without an interval the mean alone, without a mean a dash.
-
-    sign: ``+`` for one before numbers above 0 too, as differences have it.
-    """
-    if mean is None:
-        return "-"
-    text = f"{factor * mean:{sign}z.{decimals}f}"  # z: no minus before a zero
-    if low is None or high is None:
-        return text
-    return f"{text} [{factor * low:z.{decimals}f}, {factor * high:z.{decimals}f}]"
 
 
 def _signs(text: str, commands: Mapping[str, str]) -> str:

@@ -9,16 +9,15 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.evaluate.measures.atoke_metrics import ATOKE_METRICS, SCORES, SUCCESS
+from anachron.evaluate.measures.atoke_metrics import SCORES, SUCCESS
 from anachron.evaluate.measures.dated import WAYS
-from anachron.evaluate.measures.dated_metrics import DATED_SHARES
 from anachron.evaluate.measures.portability import PORTABILITY, portability_summary, portability_tests
 from anachron.evaluate.results import check_updates, method_label
 from anachron.evaluate.summaries import of_atoke
 from anachron.io.tables import write_table
-from anachron.report.edits.tables import Layout, write_edits
+from anachron.report.edits.tables import UP, Layout, write_edits
 from anachron.report.outputs import write_data, write_printed
-from anachron.report.table import Column, Table, with_bounds
+from anachron.report.table import Column, Table, measured
 
 
 def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
@@ -47,25 +46,24 @@ def _notes_on_ways(summary: pl.DataFrame) -> list[str]:
     ]
 
 
-KEPT_BY_WAY = {f"Kept {way} ↑": (f"past_kept_global_{way}", 100, 1) for way in WAYS}
+KEPT_BY_WAY = tuple(measured(f"Kept {way}", f"past_kept_global_{way}", UP) for way in WAYS)
 DATED = Layout(
     name="present_and_past",
     title="Present updated, past kept",
     source="anachron.evaluate.measures.dated_metrics; W and R as in TimeStress, section 3.1",
-    columns={
-        **{f"Updated {name} ↑": (f"present_updated_{name}", 100, 1) for name in GRANULARITIES},
-        **{f"Kept {name} ↑": (f"past_kept_{name}", 100, 1) for name in GRANULARITIES},
-        "W past ↑": ("win_rate_global", 100, 1),
-        "R past ↑": ("robustness_global", 100, 1),
-    },
+    columns=(
+        *(measured(f"Updated {name}", f"present_updated_{name}", UP) for name in GRANULARITIES),
+        *(measured(f"Kept {name}", f"past_kept_{name}", UP) for name in GRANULARITIES),
+        measured("W past", "win_rate_global", UP),
+        measured("R past", "robustness_global", UP),
+    ),
     notes=_notes_on_dated,
-    shares=DATED_SHARES,
-    more={
-        **{f"Both {name} ↑": (f"both_right_{name}", 100, 1) for name in GRANULARITIES},
-        "Both ↑": ("both_right_global", 100, 1),
-        "Kept if right ↑": ("kept_given_right_global", 100, 1),
-        **KEPT_BY_WAY,
-    },
+    more=(
+        *(measured(f"Both {name}", f"both_right_{name}", UP) for name in GRANULARITIES),
+        measured("Both", "both_right_global", UP),
+        measured("Kept if right", "kept_given_right_global", UP),
+        *KEPT_BY_WAY,
+    ),
 )
 # Of `anachron.evaluate.measures.dated_metrics.by_way`: a row a method and way.
 DATED_WAYS = replace(
@@ -73,8 +71,7 @@ DATED_WAYS = replace(
     name="present_and_past_by_way",
     title="Present updated, past kept, by way of asking",
     notes=_notes_on_ways,
-    shares=DATED_SHARES,
-    more={heading: column for heading, column in DATED.more.items() if heading not in KEPT_BY_WAY},
+    more=[column for column in DATED.more if column not in KEPT_BY_WAY],
 )
 
 
@@ -95,10 +92,9 @@ ATOKE = Layout(
     name="atoke",
     title="AToKe's scores",
     source="anachron.evaluate.measures.atoke_metrics; Yin and others, AAAI 2024",
-    columns={f"{heading} ↑": (name, 100, 1) for name, heading in HEADINGS.items()},
+    columns=[measured(title, name, UP) for name, title in HEADINGS.items()],
     notes=_notes,
-    more={f"{heading}-S ↑": (f"{name}{SUCCESS}", 100, 1) for name, heading in HEADINGS.items()},
-    shares=ATOKE_METRICS,
+    more=[measured(f"{title}-S", f"{name}{SUCCESS}", UP) for name, title in HEADINGS.items()],
 )
 
 
@@ -120,13 +116,10 @@ NOTES = (
     "not counted: tests with a condition that the unedited model does not know",
 )
 WORDS = ("mode", "method", "kind")
-COLUMNS = {
-    "Right ↑": "right",
-    "If edited ↑": "right_if_edited",
-    "Begins ↑": "begins",
-    "p > old ↑": "success",
-    "p ↑": "p",
-}
+COLUMNS = (
+    measured("Right", "right", UP), measured("If edited", "right_if_edited", UP), measured("Begins", "begins", UP),
+    measured("p > old", "success", UP), measured("p", "p", UP),
+)  # fmt: skip
 
 
 def write_portability(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataFrame:
@@ -147,11 +140,10 @@ def printed_portability(summary: pl.DataFrame, *, brief: bool = False) -> pl.Dat
     rows = summary.with_columns(method_label())
     cells = {name: rows[name].to_list() for name in WORDS if name != "mode" or rows[name].n_unique() > 1}
     cells |= {name.replace("_", " "): [f"{n:,}" for n in rows[name]] for name in ("updates", "tests", "not_counted")}
-    for heading, name in COLUMNS.items():
-        if rows[name].count():
-            ends = rows.select(name, f"{name}_low", f"{name}_high").iter_rows()
-            bounded = name == "right" or not brief
-            cells[heading] = [with_bounds(*(row if bounded else (row[0], None, None))) for row in ends]
+    for column in COLUMNS:
+        if rows[column.of].count():
+            bounded = column.of == "right" or not brief
+            cells[column.heading] = column.cells(rows) if bounded else [column.cell(mean) for mean in rows[column.of]]
     return pl.DataFrame(cells)
 
 

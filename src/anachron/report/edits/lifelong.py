@@ -5,13 +5,14 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.evaluate.lifelong_metrics import LIFELONG_SHARES, OF_MODEL, lifelong_by_age
+from anachron.evaluate.lifelong_metrics import OF_MODEL, lifelong_by_age
 from anachron.evaluate.results import METHOD, method_label
 from anachron.evaluate.summaries import of_lifelong
 from anachron.io.tables import write_table
 from anachron.report.edits.evaluation import drawn
-from anachron.report.edits.tables import EDITS, Layout, write_edits
+from anachron.report.edits.tables import DOWN, EDITS, UP, Layout, metric, write_edits
 from anachron.report.figures.lifelong import lifelong
+from anachron.report.table import measured
 
 
 def _notes(summary: pl.DataFrame) -> list[str]:
@@ -20,7 +21,7 @@ def _notes(summary: pl.DataFrame) -> list[str]:
         "for perplexity, fluency (bits) and seconds per update",
         "Locality loss: loss in p of neighbour facts of all updates, made or not; Perplexity, Fluency: of the model",
     ]
-    if "Undone old p ↑" in LIFELONG.measured(summary):
+    if "Undone old p" in {column.title for column in LIFELONG.measured(summary)}:
         notes.append(
             "Undone: the middle update taken out again; p of its old object, and how far p(new) of the others changed"
         )
@@ -49,23 +50,21 @@ LIFELONG = Layout(
     name="lifelong",
     title="Lifelong editing",
     source="anachron.evaluate.lifelong_metrics; metrics of updates as in WikiFactDiff, section 5",
-    columns={
-        **{name: EDITS.columns[name] for name in ("Efficacy-D ↑", "Efficacy-S ↑", "Gen.-S ↑")},
-        "Locality loss ↓": ("locality_loss", 100, 1),
-        "Perplexity ↓": ("perplexity", 1, 1),
-        **{name: EDITS.columns[name] for name in ("Fluency ↑", "Seconds ↓")},
-    },
+    columns=(
+        *EDITS.named("Efficacy-D", "Efficacy-S", "Gen.-S"),
+        metric("Locality loss", "locality_loss", DOWN),
+        metric("Perplexity", "perplexity", DOWN, 1),
+        *EDITS.named("Fluency", "Seconds"),
+    ),
     notes=_notes,
-    more={
-        **{name: EDITS.more[name] for name in ("Neighb.-D ↑", "Neighb.-S ↑", "S ↑", "Token acc. ↑", "Exact ↑")},
-        "Undone old p ↑": ("undone_old", 100, 1),
-        "Undone others ↓": ("undone_others", 100, 1),
-        "Updated ↑": ("present_updated_global", 100, 1),
-        "Kept ↑": ("past_kept_global", 100, 1),
-        **{name: EDITS.more[name] for name in ("Output new ↑", "Output old ↓")},
-        **{name: EDITS.more[name] for name in ("Answer new ↑", "Answer old ↓", "Answer neither ↓", "No stop ↓")},
-    },
-    shares=LIFELONG_SHARES,
+    more=(
+        *EDITS.named("Neighb.-D", "Neighb.-S", "S", "Token acc.", "Exact"),
+        metric("Undone old p", "undone_old", UP),
+        metric("Undone others", "undone_others", DOWN),
+        measured("Updated", "present_updated_global", UP),
+        measured("Kept", "past_kept_global", UP),
+        *EDITS.named("Output new", "Output old", "Answer new", "Answer old", "Answer neither", "No stop"),
+    ),
     of_model=OF_MODEL,
 )
 

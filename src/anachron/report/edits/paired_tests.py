@@ -5,8 +5,9 @@ from pathlib import Path
 import polars as pl
 
 from anachron.evaluate.results import method_label
+from anachron.report.numbers import p_value
 from anachron.report.outputs import write_data, write_printed
-from anachron.report.table import Column, Table, with_bounds
+from anachron.report.table import Column, Table
 
 TITLE = "Against the unedited model"
 NOTE = (
@@ -24,9 +25,9 @@ def printed_tests(tests: pl.DataFrame) -> pl.DataFrame:
     cells["updates"] = [f"{count:,}" for count in rows["updates"]]
     for name in ("unedited", "edited"):
         cells[name] = [f"{100 * mean:.1f}" for mean in rows[name]]
-    ends = rows.select("difference", "low", "high").iter_rows()
-    cells["difference"] = [with_bounds(*row, sign="+") for row in ends]
-    cells["p"] = ["< 0.001" if p < 0.001 else f"{p:.3f}" for p in rows["p"]]
+    difference = Column("difference", number=True, of="difference", factor=100, sign=True)
+    cells["difference"] = difference.cells(rows, ("low", "high"))
+    cells["p"] = list(map(p_value, rows["p"]))
     return pl.DataFrame(cells)
 
 

@@ -7,9 +7,8 @@ as small models are edited in less than a tenth of one). Of shares, from 0 to 1,
 bounds are printed: ``97.1 [93.0, 98.9]``. The clean model comes first in each mode and scenario.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -20,54 +19,59 @@ from anachron.core.facts import REPLACEMENT
 from anachron.evaluate.metrics import BOUNDED
 from anachron.evaluate.results import METHOD, UNEDITED, method_label
 from anachron.io.schemas import refuse_missing
+from anachron.report.numbers import text_of
 from anachron.report.outputs import write_data, write_printed
-from anachron.report.table import Column, Table, with_bounds
+from anachron.report.table import Column, Table, measured
 
-Columns = Mapping[str, tuple[str, int, int]]  # heading -> metric of a summary, factor, decimals
+UP, DOWN = 1, -1
+
+
+def metric(title: str, of: str, direction: int, factor: int = 100, digits: int = 1) -> Column:
+    """A column of a metric of edits: shares, from 0 to 1, have the bounds of Wilson's interval."""
+    return measured(title, of, direction, factor, digits, half=of not in BOUNDED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """What a table shows. notes: units and intervals, of a summary. more: columns of what a run has only where its
-    updates or its options ask for it. shares: metrics from 0 to 1, with the bounds of Wilson's interval. of_model:
-    metrics that are no mean over updates."""
+    updates or its options ask for it. of_model: metrics that are no mean over updates."""
 
     name: str
     title: str
     source: str
-    columns: Columns
+    columns: Sequence[Column]
     notes: Callable[[pl.DataFrame], list[str]]
-    more: Columns = field(default_factory=dict)
-    shares: tuple[str, ...] = BOUNDED
+    more: Sequence[Column] = ()
     of_model: tuple[str, ...] = ()
 
-    def measured(self, summary: pl.DataFrame) -> Columns:
+    def measured(self, summary: pl.DataFrame) -> list[Column]:
         """Those of ``more`` that the summary has and that are the mean of anything."""
-        return {
-            heading: column
-            for heading, column in self.more.items()
-            if f"{column[0]}_n" in summary.columns and summary[f"{column[0]}_n"].sum()
-        }
+        return [one for one in self.more if f"{one.of}_n" in summary.columns and summary[f"{one.of}_n"].sum()]
 
-    def shown(self, summary: pl.DataFrame) -> Columns:
+    def shown(self, summary: pl.DataFrame) -> list[Column]:
         """All columns that a summary has: its own, and those of ``more`` that were measured."""
-        return {**self.columns, **self.measured(summary)}
+        return [*self.columns, *self.measured(summary)]
+
+    def named(self, *titles: str) -> list[Column]:
+        """Some of all its columns."""
+        found = {column.title: column for column in (*self.columns, *self.more)}
+        return [found[title] for title in titles]
 
 
 def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
-    more = EDITS.measured(summary)
-    generated = any(name.startswith("Output") for name in more)
+    more = {column.title for column in EDITS.measured(summary)}
+    generated = any(title.startswith("Output") for title in more)
     notes = [
         "mean ± half the 95 % interval over updates (normal); for shares, 0 to 100: mean [interval bounds] (Wilson)",
         "× 100, except fluency (bits) and seconds per update (the edit alone)",
     ]
-    if "S ↑" in more:
+    if "S" in more:
         notes.append(
             "Neighb.: p(true) against p(new) on nearest facts; S: harmonic mean of Efficacy-S, Gen.-S and Neighb.-S"
         )
-    if "Token acc. ↑" in more:
+    if "Token acc." in more:
         notes.append("Token acc.: tokens of the object that are the model's first choice; Exact: all of them are")
-    if "Answer new ↑" in more:
+    if "Answer new" in more:
         notes.append("Answer: to the bare prompt, until the model stops; counts if all of it is the object")
     timed = summary.filter(pl.col("method") != UNEDITED, pl.col("seconds_n") > 1)
     if timed["seconds_low"].null_count():
@@ -85,46 +89,46 @@ EDITS = Layout(
     name="edits",
     title="Edited models",
     source="WikiFactDiff, section 5, table 4",
-    columns={
-        "Efficacy-D ↑": ("efficacy_difference", 100, 1),
-        "Efficacy-S ↑": ("efficacy_success", 100, 1),
-        "Gen.-D ↑": ("generalization_difference", 100, 1),
-        "Gen.-S ↑": ("generalization_success", 100, 1),
-        "Bleedover random ↓": ("bleedover_random", 100, 1),
-        "Bleedover nearest ↓": ("bleedover_nearest", 100, 1),
-        "Fluency ↑": ("fluency", 1, 1),
-        "Seconds ↓": ("seconds", 1, 2),
-    },
+    columns=(
+        metric("Efficacy-D", "efficacy_difference", UP),
+        metric("Efficacy-S", "efficacy_success", UP),
+        metric("Gen.-D", "generalization_difference", UP),
+        metric("Gen.-S", "generalization_success", UP),
+        metric("Bleedover random", "bleedover_random", DOWN),
+        metric("Bleedover nearest", "bleedover_nearest", DOWN),
+        metric("Fluency", "fluency", UP, 1),
+        metric("Seconds", "seconds", DOWN, 1, 2),
+    ),
     notes=_notes_on_edits,
-    more={
-        "Neighb.-D ↑": ("neighbourhood_difference", 100, 1),
-        "Neighb.-S ↑": ("neighbourhood_success", 100, 1),
-        "S ↑": ("score", 100, 1),
-        "Token acc. ↑": ("efficacy_accuracy", 100, 1),
-        "Exact ↑": ("efficacy_exact", 100, 1),
-        "Gen. token acc. ↑": ("generalization_accuracy", 100, 1),
-        "Gen. exact ↑": ("generalization_exact", 100, 1),
-        "Neighb. token acc. ↑": ("neighbourhood_accuracy", 100, 1),
-        "Neighb. exact ↑": ("neighbourhood_exact", 100, 1),
-        "Answer new ↑": ("answer_new", 100, 1),
-        "Answer old ↓": ("answer_old", 100, 1),
-        "Answer neither ↓": ("answer_neither", 100, 1),
-        "No stop ↓": ("answer_unstopped", 100, 1),
-        "Gen. answer new ↑": ("generalization_answer_new", 100, 1),
-        "Gen. answer old ↓": ("generalization_answer_old", 100, 1),
-        "Gen. answer neither ↓": ("generalization_answer_neither", 100, 1),
-        "Gen. no stop ↓": ("generalization_answer_unstopped", 100, 1),
-        "Change ↑": ("efficacy_change", 100, 1),
-        "Gen. change ↑": ("generalization_change", 100, 1),
-        "New win ↑": ("new_win", 100, 1),
-        "Static win ↑": ("static_win", 100, 1),
-        "Static lost ↓": ("static_loss", 100, 1),
-        "Others' rise ↓": ("others_rise", 100, 1),
-        "Output new ↑": ("generated_new", 100, 1),
-        "Output old ↓": ("generated_old", 100, 1),
-        "Gen. output new ↑": ("generalization_generated_new", 100, 1),
-        "Gen. output old ↓": ("generalization_generated_old", 100, 1),
-    },
+    more=(
+        metric("Neighb.-D", "neighbourhood_difference", UP),
+        metric("Neighb.-S", "neighbourhood_success", UP),
+        metric("S", "score", UP),
+        metric("Token acc.", "efficacy_accuracy", UP),
+        metric("Exact", "efficacy_exact", UP),
+        metric("Gen. token acc.", "generalization_accuracy", UP),
+        metric("Gen. exact", "generalization_exact", UP),
+        metric("Neighb. token acc.", "neighbourhood_accuracy", UP),
+        metric("Neighb. exact", "neighbourhood_exact", UP),
+        metric("Answer new", "answer_new", UP),
+        metric("Answer old", "answer_old", DOWN),
+        metric("Answer neither", "answer_neither", DOWN),
+        metric("No stop", "answer_unstopped", DOWN),
+        metric("Gen. answer new", "generalization_answer_new", UP),
+        metric("Gen. answer old", "generalization_answer_old", DOWN),
+        metric("Gen. answer neither", "generalization_answer_neither", DOWN),
+        metric("Gen. no stop", "generalization_answer_unstopped", DOWN),
+        metric("Change", "efficacy_change", UP),
+        metric("Gen. change", "generalization_change", UP),
+        metric("New win", "new_win", UP),
+        metric("Static win", "static_win", UP),
+        metric("Static lost", "static_loss", DOWN),
+        metric("Others' rise", "others_rise", DOWN),
+        metric("Output new", "generated_new", UP),
+        metric("Output old", "generated_old", DOWN),
+        metric("Gen. output new", "generalization_generated_new", UP),
+        metric("Gen. output old", "generalization_generated_old", DOWN),
+    ),
 )
 BESIDE = 10  # columns of a further table that a terminal has room for
 SECTION = ("mode", "scenario")
@@ -141,8 +145,8 @@ def edits_tables(summary: pl.DataFrame, width: int, layout: Layout = EDITS) -> l
     parts = summary.partition_by("scenario", maintain_order=True)
     for part in parts:
         notes = edit_notes(summary, layout) if part is parts[-1] else ()
-        more = list(layout.measured(part).items())
-        for columns in (layout.columns, *(dict(more[first : first + BESIDE]) for first in range(0, len(more), BESIDE))):
+        more = layout.measured(part)
+        for columns in (layout.columns, *(more[first : first + BESIDE] for first in range(0, len(more), BESIDE))):
             table = edits_table(part, layout, columns=columns, notes=notes)
             if not table.fits(width):
                 table = edits_table(part, layout, narrow=True, columns=columns, notes=notes)
@@ -152,7 +156,7 @@ def edits_tables(summary: pl.DataFrame, width: int, layout: Layout = EDITS) -> l
 
 
 def edits_table(
-    summary: pl.DataFrame, layout: Layout = EDITS, *, narrow: bool = False, columns: Columns | None = None,
+    summary: pl.DataFrame, layout: Layout = EDITS, *, narrow: bool = False, columns: Sequence[Column] | None = None,
     notes: Sequence[str] | None = None,
 ) -> Table:  # fmt: skip
     """Rows of `anachron.evaluate.metrics.summarise` for the terminal, a section a mode and scenario.
@@ -178,7 +182,7 @@ def edits_table(
     )
 
 
-def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | None = None) -> pl.DataFrame:
+def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Sequence[Column] | None = None) -> pl.DataFrame:
     """The cells as text, a row per mode, scenario and method, under the headings of the table.
 
     columns: some of the layout's; by default all, but of its ``more`` only what was measured.
@@ -186,12 +190,10 @@ def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | No
     _check(summary, layout)
     wanted = layout.shown(summary) if columns is None else columns
     labelled = summary.with_columns(method_label())
-    cells = {"updates" if c == "done" else c: list(map(_text, labelled[c])) for c in leading(summary)}
-    for heading, (metric, factor, decimals) in wanted.items():
-        cell = partial(_cell, factor=factor, decimals=decimals, bounds=metric in layout.shares)
-        cells[heading] = [cell(*ends) for ends in summary.select(metric, f"{metric}_low", f"{metric}_high").iter_rows()]
+    cells = {"updates" if c == "done" else c: list(map(text_of, labelled[c])) for c in leading(summary)}
+    cells |= {column.heading: column.cells(summary) for column in wanted}
     if summary["failed"].sum():
-        cells["failed"] = list(map(_text, summary["failed"]))
+        cells["failed"] = list(map(text_of, summary["failed"]))
     return pl.DataFrame(cells)
 
 
@@ -209,18 +211,18 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
     """What a reader of the table must know: units, intervals, and means over fewer updates than were done."""
     _check(summary, layout)
     notes = layout.notes(summary)
-    absent = [name for name, (metric, *_) in layout.columns.items() if not summary[f"{metric}_n"].sum()]
+    absent = [column.title for column in layout.columns if not summary[f"{column.of}_n"].sum()]
     if absent and summary["done"].sum():
-        notes.append(f"not measured: {', '.join(heading[:-2] for heading in absent)}")
+        notes.append(f"not measured: {', '.join(absent)}")
     lacking: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for row in summary.with_columns(method_label()).iter_rows(named=True):
         gaps: dict[int, list[str]] = {}
         of_scenario = summary.filter(pl.col("scenario") == row["scenario"])
-        for heading, (metric, *_) in layout.shown(summary).items():
-            if metric in layout.of_model:
+        for column in layout.shown(summary):
+            if column.of in layout.of_model:
                 continue
-            if heading not in absent and of_scenario[f"{metric}_n"].sum():  # else "-" says that nothing has it
-                gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
+            if column.title not in absent and of_scenario[f"{column.of}_n"].sum():  # else "-" says that nothing has it
+                gaps.setdefault(row["done"] - row[f"{column.of}_n"], []).append(column.title)
         apart = [str(row[name]) for name in (*SECTION, "way", "edits") if name in leading(summary)]
         name = f"{row['method']} ({', '.join(apart)})" if apart else row["method"]
         for gap, headings in gaps.items():
@@ -273,21 +275,8 @@ def same_in_all(summary: pl.DataFrame) -> str:
     return ", ".join(same)
 
 
-def _text(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _cell(
-    mean: float | None, low: float | None, high: float | None, *, factor: int, decimals: int, bounds: bool
-) -> str:
-    """A mean with its interval: as bounds, or as half its width."""
-    if bounds or mean is None or low is None or high is None:
-        return with_bounds(mean, low, high, factor=factor, decimals=decimals)
-    return f"{factor * mean:z.{decimals}f} ± {factor * (high - low) / 2:.{decimals}f}"
-
-
 def _check(summary: pl.DataFrame, layout: Layout) -> None:
-    metrics = [f"{metric}{end}" for metric, *_ in layout.columns.values() for end in ("", "_low", "_high", "_n")]
+    metrics = [f"{column.of}{end}" for column in layout.columns for end in ("", "_low", "_high", "_n")]
     needed = ("mode", "scenario", *METHOD, "done", "failed", *metrics)
     remedy = "make it with anachron.evaluate.metrics.summarise"
     refuse_missing(summary.columns, needed, f"the table of {layout.name}", remedy)

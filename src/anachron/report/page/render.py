@@ -5,6 +5,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from anachron.core.errors import ConfigError, DataError, how_to_install
 from anachron.io.files import Json
+from anachron.report.numbers import percent
 
 SCRIPTS = (
     "base.js",
@@ -51,18 +53,10 @@ def in_page(name: str, data: Json, **more: Any) -> str:
     from markupsafe import Markup
 
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template.filters["percent"] = percent
+    template.filters["percent"] = partial(percent, floor=True, missing="–")
     return template.from_string(_file(name)).render(
         data=data, style=Markup(_file("style.css") + _file("wide.css")), **more
     )
-
-
-def percent(share: float | None, digits: int = 1) -> str:
-    """A share in per cent; a positive one that would be rounded to nothing is said to be below the smallest."""
-    if share is None:
-        return "–"
-    smallest = 10.0**-digits
-    return f"<{smallest:.{digits}f}" if 0 < 100 * share < smallest / 2 else f"{100 * share:.{digits}f}"
 
 
 def json_for_html(value: Json) -> str:

@@ -7,8 +7,8 @@ import polars as pl
 
 from anachron.core.labels import label_of
 from anachron.io.files import Json
-from anachron.report.table import Column, Table, with_bounds
-from anachron.report.terminal.tables import percent
+from anachron.report.numbers import percent
+from anachron.report.table import Column, Table, measured
 
 
 def answer_run_lines(summary: Json) -> Iterator[str]:
@@ -72,12 +72,12 @@ def judged_table(agreement: pl.DataFrame, judge: str) -> Table:
     for row in agreement.iter_rows(named=True):
         after = f" after {row['edits']}" if row.get("edits") else ""
         who = row["model"] if of_models else label_of(row["method"], row["variant"]) + after
-        shares = [[row[f"{name}{end}"] for end in ("", "_low", "_high")] for name in ("rule", "judge", "disagreement")]
-        counts = f"{row['judged']:,} of {row['answers']:,}"
-        rows.append((who, row["kind"], counts, *(with_bounds(*share) for share in shares)))
-    numbers = ("judged", "rule: right", "judge: right", "disagree")
+        rows.append((who, row["kind"], f"{row['judged']:,} of {row['answers']:,}"))
+    shares = (measured("rule: right", "rule"), measured("judge: right", "judge"), measured("disagree", "disagreement"))
+    cells = zip(*(column.cells(agreement) for column in shares), strict=True)
+    rows = [(*row, *of_row) for row, of_row in zip(rows, cells, strict=True)]
     names = ("model", "answers") if of_models else ("method", "prompts")
-    columns = [*map(Column, names), *(Column(name, number=True) for name in numbers)]
+    columns = [*map(Column, names), Column("judged", number=True), *shares]
     return Table(f"Answers judged by {judge}", columns, rows, ["shares × 100, [95 % interval] (Wilson)"])
 
 

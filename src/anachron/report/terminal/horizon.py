@@ -5,8 +5,9 @@ from typing import Any
 
 import polars as pl
 
+from anachron.analysis.findings import p_words
 from anachron.io.files import Json
-from anachron.report.terminal.tables import percent
+from anachron.report.numbers import percent
 
 SHOWN = 10
 
@@ -58,7 +59,7 @@ def leak_lines(leak: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"claimed cut-off {leak['claim']}: {'LEAK' if leak['leaked'] else 'no leak beyond chance'}; of "
         f"{leak['changes']} changes after it that could be tested (of {leak['asked']}; {leak['judged']} judged), new "
-        f"values are preferred in {new} %, decoys in {decoys} %{ahead} ({_p(leak['p'])})"
+        f"values are preferred in {new} %, decoys in {decoys} %{ahead} ({p_words(leak['p'])})"
     )
     for row in leak["gave_away"][:SHOWN]:
         yield f"  {row['date']}  {row['subject']}, {row['relation']}: {row['old']} -> {row['new']}"
@@ -75,9 +76,6 @@ def comparison_lines(apart: Sequence[Json]) -> Iterator[str]:
             later = f"halving date of {one['second']} {months}"
         yield (
             f"{one['second']} against {one['first']}, {one['changes']} changes of both: {later}; new values preferred "
-            f"only by {one['first']} {one['only_first']}, only by {one['second']} {one['only_second']} ({_p(one['p'])})"
+            f"only by {one['first']} {one['only_first']}, only by {one['second']} {one['only_second']} "
+            f"({p_words(one['p'])})"
         )
-
-
-def _p(value: float) -> str:
-    return "p < 0.001" if value < 0.001 else f"p {value:.3f}"

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from anachron.report.numbers import percent
 from anachron.report.table import Column, Table
 
 STATES = ("lacks", "partly", "has")  # of an update, see `anachron.evaluate.old_and_new.compare_objects`
@@ -103,5 +104,4 @@ def lacking_line(updates: pl.DataFrame, asked: int) -> str:
 
 
 def share(p: float) -> str:
-    """A probability in per cent, with two decimals; below those, that it is."""
-    return "<0.01" if 0 < p < 0.00005 else f"{100 * p:.2f}"
+    return percent(p, 2, floor=True)

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from anachron.data.card import PUBLISHED_STATISTICS, number
+from anachron.report.numbers import interval, percent
 from anachron.report.table import Column, Table
 from anachron.wikidata.updates.card import PUBLISHED as PUBLISHED_UPDATES
 
@@ -46,14 +47,6 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
         ["95 %: bootstrap intervals over facts. A random scorer has W 50 % and R as in the last column."],
         sections=[row[: len(named)] for row in rows],
     )
-
-
-def percent(share: float | None, digits: int = 1) -> str:
-    return "-" if share is None else f"{100 * share:.{digits}f}"
-
-
-def interval(low: float, high: float) -> str:
-    return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
 AUDIT_LINES = {

@@ -10,7 +10,7 @@ from rich.text import Text
 from anachron.io.files import Json
 from anachron.probe.check.present import STALE
 from anachron.probe.check.verdicts import belief_in_words, doubt_in_words
-from anachron.report.terminal.tables import percent
+from anachron.report.numbers import percent
 
 STYLES = {"robust": "bold green", "known": "green", "shaky": "yellow", "wrong period": "red", "unknown": "dim"}
 LONGEST = 32  # letters of an object's name that others are lined up with
