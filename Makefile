@@ -17,7 +17,8 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' .venv/lib
 JOBS ?= 2
 # PKG: the tests of one package alone, for instance make test PKG=core
 PKG ?=
-PYTEST := OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 RAYON_NUM_THREADS=1 $(BIN)/python -m pytest -q
+# One thread for each worker, for they share the cores
+PYTEST := OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q
 SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Folder for two real models (2 GB), such as .real-models: test-all installs and uses them; none where this is empty
 REAL_MODELS ?=
@@ -56,13 +57,11 @@ demo: .venv/installed  ## probe the bundled model on bundled facts (under two mi
 test: .venv/installed-dev  ## the tests that run on every change
 	$(PYTEST) $(SPREAD) tests/$(PKG)
 
-# SHARE: how much of the trial and of random examples runs
-SHARE ?= 1
 test-all: .venv/installed-dev  ## what make test leaves out: more families, real models, the trial, other random examples
 	@$(MAKE) --no-print-directory .venv-stores/installed || echo "no S3 server: the tests of object stores will be skipped"
 	models=; if [ -n "$(REAL_MODELS)" ] && $(BIN)/python tools/real_models.py --install "$(REAL_MODELS)" \
 		$(if $(REAL_ONLY),--only $(REAL_ONLY)); then \
-		models="$(abspath $(REAL_MODELS))"; fi; ANACHRON_REAL_MODELS="$$models" ANACHRON_TEST_SHARE=$(SHARE) \
+		models="$(abspath $(REAL_MODELS))"; fi; ANACHRON_REAL_MODELS="$$models" \
 	$(PYTEST) -m '(full or trial or hypothesis) and not slow' --hypothesis-profile full --durations 20 $(SPREAD) \
 		tests/$(PKG)
 

@@ -18,7 +18,7 @@ from anachron.report.edits.dated import ATOKE, DATED, DATED_WAYS, portability_ta
 from anachron.report.edits.lifelong import LIFELONG
 from anachron.report.edits.paired_tests import paired_tests_table
 from anachron.report.edits.tables import EDITS, Layout, edits_table, edits_tables
-from anachron.report.table import Column, Table, measured
+from anachron.report.table import DOWN, UP, Column, Table, measured
 from anachron.report.terminal import answers, listings, old_and_new, tables
 from anachron.wikidata.updates.card import PUBLISHED
 
@@ -273,13 +273,13 @@ def test_any_table_is_whole(columns: list[Column], width: int, padding: int, dat
 
 
 def test_a_mean_with_its_bounds():
-    share = measured("W", "win_rate", 1)
+    share = measured("W", "win_rate", UP)
     assert share.cell(None) == "-" and share.cell(0.5) == "50.0" and share.heading == "W ↑"
     assert share.cell(0.971, 0.93, 0.989) == "97.1 [93.0, 98.9]"
     assert share.cell(-0.0001, -0.01, 0.01) == "0.0 [-1.0, 1.0]"
     assert replace(share, sign=True).cell(0.02, 0.0, 0.04) == "+2.0 [0.0, 4.0]"
     assert replace(share, half=True).cell(0.02, 0.0, 0.05) == "2.0 ± 2.5"
-    seconds = measured("Seconds", "seconds", -1, 1, 2)
+    seconds = measured("Seconds", "seconds", DOWN, 1, 2)
     assert seconds.cell(1.234) == "1.23" and seconds.heading == "Seconds ↓"
     table = pl.DataFrame({"seconds": [1.234, None], "seconds_low": [1.0, None], "seconds_high": [2.0, None]})
     assert seconds.cells(table) == ["1.23 [1.00, 2.00]", "-"]

@@ -152,6 +152,21 @@ def test_a_proxy_that_cannot_be_used_is_one_line(tmp_path: Path, monkeypatch: py
         assert "secret-word" not in str(caught.value)
 
 
+def test_certificates_that_are_named_later_count_elsewhere_and_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """They are read once; what the environment names then is another matter."""
+    far = "http://models.example/v1"
+    with serving(lambda request, number: chat("here")) as server:
+        for url in (server.url, far):
+            Connection(Server("m", url, tries=1, timeout=5))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+        (answer,), _ = ask(server.url, tmp_path / "here")
+        assert isinstance(answer, Answer) and answer.text == "here"
+        with pytest.raises(FileNotFoundError):
+            ask(far, tmp_path / "far")
+
+
 def test_which_hosts_are_this_machine():
     here = [
         "localhost",

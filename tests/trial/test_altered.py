@@ -46,13 +46,12 @@ from anachron.report.studies import verdicts_of
 from anachron.report.tracking import log_to
 from support.asked_runs import AS_OF, FACTS, known
 from support.llm_server import Reply, Server, chat, good_answer, prompt_of, serving
-from support.share import share_of
 from support.tiny_models import make_lm
 
 pytestmark = [
     pytest.mark.trial, pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 ]  # fmt: skip
-EACH = share_of(24)  # alterations of a kind of run in each of four ways
+EACH = 24  # alterations of a kind of run in each of four ways
 CLAIM = 12 * 2012
 CHANGES = "subject,relation,old,new,date\n" + "".join(
     f"Subject{i},head of government,Old{i},New{i},20{10 + i % 14}-0{1 + i % 9}\n" for i in range(24)

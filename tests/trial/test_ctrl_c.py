@@ -14,10 +14,9 @@ import pytest
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
 from anachron.io.files import file_fingerprint
-from support.share import share_of
 
 LINE = b"interrupted; finished work is kept, and the same command resumes from there\n"
-TRIED = share_of(15)
+TRIED = 15
 # Says on stdout when the program itself begins; before, Python is still starting and answers by a traceback.
 PROGRAM = "import sys; from anachron.cli.entry import run; print(end='begun', flush=True); run(sys.argv[1:])"
 

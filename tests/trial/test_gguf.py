@@ -11,12 +11,11 @@ from anachron.lm.gguf.llamacpp import LlamaModel
 from anachron.lm.loading import load_model
 from support.gguf_headers import KINDS, broken_headers, with_values
 from support.gguf_models import make_gguf_lm, write_gguf
-from support.share import share_of
 
 pytestmark = pytest.mark.trial
 PAIRS = [("In 1998, who was the president of France?", "Jacques Chirac"), ("In 1990, who led it?", "Helmut Kohl")]
 CLOSE = 1e-3
-OF_EACH_KIND, BROKEN = share_of(10), share_of(120)
+OF_EACH_KIND, BROKEN = 10, 120
 
 
 def fate(path: Path) -> str:

@@ -105,7 +105,7 @@ app.add_typer(runs_app, name="runs")
 runs.register(runs_app)
 
 
-@cache
+@cache  # typer takes a tenth of a second to build it
 def command_tree(installed: bool = True) -> Any:
     """The commands as click has them: ``-o`` is ``--out`` everywhere, and a flag shows no type in the help.
 

@@ -183,8 +183,9 @@ def _http_client(seconds: float, unsent: tuple[str, ...], query: str, *, proxied
                 response.status_code, headers=headers, content=body, request=request, extensions=response.extensions
             )
 
-    certificates = _certificates(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
+    named = [os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")] if proxied else []
     try:
+        certificates = _certificates(proxied, *named)
         return LimitedClient(timeout=seconds, follow_redirects=False, trust_env=proxied, verify=certificates)
     except (library.InvalidURL, ValueError, ImportError) as error:  # SOCKS needs a package; its address may hold a key
         raise ConfigError(
@@ -193,13 +194,13 @@ def _http_client(seconds: float, unsent: tuple[str, ...], query: str, *, proxied
         ) from None
 
 
-@lru_cache(maxsize=1)
-def _certificates(file: str | None, folder: str | None) -> Any:
-    """Whom every client of this process trusts: read once, for it takes longer than a request to a server nearby.
+@lru_cache(maxsize=4)
+def _certificates(by_environment: bool, *named: str | None) -> Any:
+    """Whom clients trust: read once, for that takes longer than a request to a server nearby.
 
-    file, folder: what the environment names, which the library reads.
+    by_environment: whether the library reads what the environment names, which is here to tell one from another.
     """
-    return _http_library().create_ssl_context()
+    return _http_library().create_ssl_context(trust_env=by_environment)
 
 
 async def _body(response: Any, where: str) -> bytes:

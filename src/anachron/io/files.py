@@ -222,16 +222,19 @@ def json_fingerprint(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
-@cache  # looking them up reads the metadata of every package
 def versions() -> dict[str, str]:
     """Versions of what a number depends on, for manifests."""
-    known = {"python": platform.python_version()}
-    for name in ("anachron", "torch", "transformers", "tokenizers", "polars", "numpy"):
-        try:
-            known[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return known
+    names = ("anachron", "torch", "transformers", "tokenizers", "polars", "numpy")
+    found = {name: _version(name) for name in names}
+    return {"python": platform.python_version()} | {name: one for name, one in found.items() if one is not None}
+
+
+@cache  # it is read from the package's files
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def write_manifest(path: Place | str, *, command: str, parameters: Json, inputs: Json, counts: Json) -> None:

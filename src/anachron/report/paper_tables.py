@@ -18,7 +18,7 @@ from anachron.report.edits.tables import WORDS, Layout, leading, same_in_all
 from anachron.report.numbers import text_of
 from anachron.report.outputs import remove_printed, write_printed
 from anachron.report.paper import Numbers, PaperTable, paper_latex, paper_markdown, same_count
-from anachron.report.table import Column
+from anachron.report.table import DOWN, UP, Column
 
 STYLES = ("plain", "paper")
 BESIDE = 8  # columns of means that a page has room for, beside one of words
@@ -106,7 +106,7 @@ def edits_papers(summary: pl.DataFrame, layout: Layout) -> list[PaperTable]:
 
 def _column(table: pl.DataFrame, column: Column) -> Numbers:
     scaled = [table[f"{column.of}{end}"] * column.factor for end in ("", "_low", "_high")]
-    best = {1: "high", -1: "low"}.get(column.direction)
+    best = {UP: "high", DOWN: "low"}.get(column.direction)
     return Numbers(column.heading, list(zip(*scaled, strict=True)), column.digits, best)
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # not loaded for a list on a terminal
 
 FOLDED = 14  # letters to which words are folded at most where there is room for the other columns
 WORD = 8  # letters that words keep at least while a column can go below
-ARROWS = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}  # higher is better, lower is better
+UP, DOWN = 1, -1  # higher is better, lower is better
+ARROWS = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 SIGNS = {">": "$>$", "<": "$<$", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "−": "$-$", **ARROWS}
 
 
@@ -29,10 +30,10 @@ class Column:
     """number: set to the right and never folded. joined: stays beside the column before it, as its interval does.
     once: a terminal shows it in the first row of a section alone.
 
-    The rest says of a column of measured numbers which they are, ``of`` a table with their 95 % intervals (``NAME_low``
-    and ``NAME_high``), and how they are printed: multiplied by ``factor``, with so many ``digits`` behind the point.
-    direction: 1 where more is better, -1 where less is, which an arrow behind the title says. half: the interval is
-    printed as half its width in place of its bounds. sign: of a difference, a plus before what is above 0.
+    The rest is of a column of means. of: what a table of numbers calls them, beside the bounds of their 95 % intervals
+    (``OF_low`` and ``OF_high``). They are printed multiplied by ``factor``, with so many ``digits`` behind the point.
+    direction: `UP` or `DOWN`, which an arrow behind the title says, 0 where neither end is better. half: the interval
+    is printed as half its width in place of its bounds. sign: a plus before what is above 0, as of differences.
     """
 
     title: str
@@ -48,7 +49,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        return f"{self.title} {'↓ ↑'[self.direction + 1]}".rstrip()
+        return self.title + {UP: " ↑", DOWN: " ↓"}.get(self.direction, "")
 
     def cell(self, mean: float | None, low: float | None = None, high: float | None = None) -> str:
         """``97.1 [93.0, 98.9]``, or ``97.1 ± 2.9``; without an interval the mean alone, without a mean a dash."""

@@ -15,9 +15,9 @@ from anachron.evaluate.measures.portability import PORTABILITY, portability_summ
 from anachron.evaluate.results import check_updates, method_label
 from anachron.evaluate.summaries import of_atoke
 from anachron.io.tables import write_table
-from anachron.report.edits.tables import UP, Layout, write_edits
+from anachron.report.edits.tables import Layout, write_edits
 from anachron.report.outputs import write_data, write_printed
-from anachron.report.table import Column, Table, measured
+from anachron.report.table import UP, Column, Table, measured
 
 
 def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
@@ -117,9 +117,12 @@ NOTES = (
 )
 WORDS = ("mode", "method", "kind")
 COLUMNS = (
-    measured("Right", "right", UP), measured("If edited", "right_if_edited", UP), measured("Begins", "begins", UP),
-    measured("p > old", "success", UP), measured("p", "p", UP),
-)  # fmt: skip
+    measured("Right", "right", UP),
+    measured("If edited", "right_if_edited", UP),
+    measured("Begins", "begins", UP),
+    measured("p > old", "success", UP),
+    measured("p", "p", UP),
+)
 
 
 def write_portability(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataFrame:

@@ -10,9 +10,9 @@ from anachron.evaluate.results import METHOD, method_label
 from anachron.evaluate.summaries import of_lifelong
 from anachron.io.tables import write_table
 from anachron.report.edits.evaluation import drawn
-from anachron.report.edits.tables import DOWN, EDITS, UP, Layout, metric, write_edits
+from anachron.report.edits.tables import EDITS, Layout, metric, write_edits
 from anachron.report.figures.lifelong import lifelong
-from anachron.report.table import measured
+from anachron.report.table import DOWN, UP, measured
 
 
 def _notes(summary: pl.DataFrame) -> list[str]:

@@ -21,9 +21,7 @@ from anachron.evaluate.results import METHOD, UNEDITED, method_label
 from anachron.io.schemas import refuse_missing
 from anachron.report.numbers import text_of
 from anachron.report.outputs import write_data, write_printed
-from anachron.report.table import Column, Table, measured
-
-UP, DOWN = 1, -1
+from anachron.report.table import DOWN, UP, Column, Table, measured
 
 
 def metric(title: str, of: str, direction: int, factor: int = 100, digits: int = 1) -> Column:

@@ -104,4 +104,5 @@ def lacking_line(updates: pl.DataFrame, asked: int) -> str:
 
 
 def share(p: float) -> str:
+    """A probability in per cent, with two decimals; below those, that it is."""
     return percent(p, 2, floor=True)
