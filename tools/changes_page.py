@@ -29,45 +29,42 @@ print(changes.filter(changes["subject"] == "Prime Minister of Japan").select("ol
 ```
 
 `tools/make_changes.py` makes the file from tables with free licences (listed at the end), the facts of
-[`mini`](mini.md), and changes that this project wrote from common knowledge, with a note where to check them. An
-event that two sources report is listed once. Anything uncertain is left out: offices with several seats, holders of
-an office for less than 45 days and the changes around them, ministries whose names the source modernised, releases
-that did not come right after the previous one, redenominations of currencies, racing drivers who had not raced for a
-year, tournaments for which the source's finals were not checked, and memberships of stock indices, which have no old
-value. There are at most three changes a month of software and devices.
+[`mini`](mini.md), and changes that this project wrote from common knowledge, with a note where to check them.
+Anything uncertain is left out: offices with several seats, holders for less than 45 days and the changes around them,
+ministries whose names the source modernised, releases that did not come right after the previous one, racing drivers
+who had not raced for a year. There are at most three changes a month of software and devices.
 
 The columns are `subject, relation, kind, old, new, date, predictable, control, source`. A date is a day or, in
-{months} rows, a month. There is no popularity, because none of the sources gives one.
+{months} rows, a month.
 
-`predictable` says how well the new value could be predicted. It is `high` in {high} rows: releases (numbers simply
-increase), teams at the beginning of a racing season (contracts are signed months earlier; the date is that of the
-first race), currencies, rotating presidencies, heirs. Events reported by knowledge-cutoff have its grade; winners are
-`low`. The other {ungraded:,} rows have no grade. The result of an election is known weeks before the date, which is
-that of taking office.
+`predictable` says how well the new value could be predicted. It is `high` in {high} rows: releases, teams at the
+beginning of a racing season, currencies, rotating presidencies, heirs. Events reported by knowledge-cutoff have its
+grade; winners are `low`; the other {ungraded:,} rows have no grade. The result of an election is known weeks before
+the date, which is that of taking office.
 
 {controls} more rows are controls, marked in `control`: {still} `still` (persons who were alive, and governors and chief
 executives who were in office, on the given date) and {invented} `invented` (offices, companies and teams that do not
-exist, with names from rows of their kinds).
-
-Persons who died have the values `alive` and `dead`. There is no third value, so it cannot be shown that a model knows
-the person at all, and `anachron horizon` does not ask about them by default.
+exist). Persons who died have the values `alive` and `dead`; there is no third value to show that a model knows the
+person at all, so `anachron horizon` does not ask about them by default.
 """
 RIGHT = """## Accuracy
 
-Randomly drawn rows were checked one by one, against the source's row and against what the reader knew about the
-subject. The reader of the first two samples had also written the rules, which is weaker than an independent check.
-For about one row in fifteen, that reader knew too little to say more than that the row agrees with its source: late
-releases and deaths, regional heads of Japan, Sweden, Ukraine and China. The reader of the third sample had neither
-written the rules nor gathered the rows, and looked up doubtful rows elsewhere. For {only} rows of that sample nothing
-better than the source was found: deaths and a new chief executive of 2026, the leader of a season of 2026, and one
-governor in Ukraine.
+Randomly drawn rows were checked one by one. The reader of the first two samples had also written the rules; the reader
+of the third had neither written them nor gathered the rows, looked up doubtful rows elsewhere, and counted more as
+wrong: a date more than a month off, an old value that was not the last one, a name that the person does not use, a
+subject that means something else to whoever is asked. For {only} of its rows nothing better than the source was found.
 
 {first}
 
-The first sample was drawn from the file before corrections, the second from the file after the first corrections, with
-other rows (except deaths), and the third after both, with rows of all kinds. The third check was stricter. It counts as
-wrong a date more than a month off, an old value that was not the last one, a name that the person does not use, and a
-subject that means something else to whoever is asked ("unaskable"). These are the errors and how they were corrected:
+Each sample was drawn after the corrections of the previous ones. `tests/changes/readings.csv` lists every error and its
+correction.
+"""
+
+
+SOURCES = """## Sources
+
+The column `source` names the source of each row. `data/mini/CHANGES.md` in the package says what came from each, from
+which commit, and has the texts of licences. Labels of offices and spellings of names were unified; no text was copied.
 """
 
 
@@ -81,9 +78,17 @@ def changes_page() -> str:
         ungraded=real["predictable"].null_count(), controls=every.height - real.height,
         still=(every["control"] == "still").sum(), invented=(every["control"] == "invented").sum(),
     )  # fmt: skip
-    credits = files("anachron.data").joinpath("mini/CHANGES.md").read_text("utf-8")
     parts = [head, "## Years\n", _years(real), "## Kinds\n", _kinds(real), *_readings()]
-    return "\n".join([*parts, credits.replace("# ", "## ", 1)])
+    return "\n".join([*parts, SOURCES, *_licences()]) + "\n"
+
+
+def _licences() -> list[str]:
+    """Of each source its licence, from the credits of the package."""
+    credits = files("anachron.data").joinpath("mini/CHANGES.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in credits.splitlines() if line[:3] == "| `"]
+    return [
+        f"* {source}: {licence.replace(' (below)', '')}" for source, _, _, licence in rows[1:] if "as t" not in licence
+    ]
 
 
 def counts_of_years(real: pl.DataFrame) -> list[tuple[str, int, int]]:
@@ -107,7 +112,8 @@ def _kinds(real: pl.DataFrame) -> str:
         .agg(pl.len(), pl.col("subject").n_unique())
         .sort(["len", "kind"], descending=[True, False])
     )
-    return table(("kind", "changes", "subjects"), found.iter_rows())
+    counted = [f"{kind} {changes} ({subjects})" for kind, changes, subjects in found.iter_rows()]
+    return f"Changes of each kind, and in parentheses their subjects: {', '.join(counted)}.\n"
 
 
 def _readings() -> list[str]:
@@ -118,10 +124,5 @@ def _readings() -> list[str]:
         wrong = sum(fault["reading"] == str(reading) for fault in faults)
         low, high = (f"{100 * end:.1f}" for end in wilson(wrong, size, correction=False))
         rows.append((reading, size, wrong, f"{100 * wrong / size:.1f} % ({low} to {high})"))
-    told = [(f["reading"], f["subject"], f["date"], f["fault"], f["mended"]) for f in faults]
-    return [
-        RIGHT.format(
-            only=ONLY_COMPARED, first=table(("sample", "rows", "wrong", "share (95 % interval, Wilson)"), rows)
-        ),
-        table(("sample", "subject", "date", "error", "correction"), told),
-    ]
+    shares = table(("sample", "rows", "wrong", "share (95 % interval, Wilson)"), rows)
+    return [RIGHT.format(only=ONLY_COMPARED, first=shares)]

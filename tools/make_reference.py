@@ -40,8 +40,9 @@ def shown(command: Any) -> list[Any]:
     return [parameter for parameter in command.params if parameter.name != "help"]
 
 
-def table(rows: Iterable[Row]) -> list[str]:
-    return ["| | | default |", "| --- | --- | --- |", *(f"| `{name}` | {help} | {end} |" for name, help, end in rows)]
+def listed(rows: Iterable[Row]) -> list[str]:
+    """An item for each parameter, its default in parentheses."""
+    return [f"* `{name}`{f' ({end})' if end else ''}: {help}" for name, help, end in rows]
 
 
 def shared_rows(tree: Iterable[tuple[str, Any]]) -> set[Row]:
@@ -68,14 +69,14 @@ def commands() -> list[str]:
             if not any(row(parameter) in rows for rows in shared.values()):  # its panel is not the same in all commands
                 shared[panel_of(parameter)][row(parameter)] = None
         if own:
-            lines += [*table(own), ""]
+            lines += [*listed(own), ""]
         if others:
             names = ", ".join(f"`{row(parameter)[0]}`" for parameter in others)
-            lines += [f"[As in other commands](#options-of-several-commands): {names}.", ""]
+            lines += [f"[Shared](#options-of-several-commands): {names}.", ""]
     lines += ["## Options of several commands", ""]
     for panel, rows in shared.items():
         if rows:
-            lines += [f"### {panel}", "", *table(rows), ""]
+            lines += [f"### {panel}", "", *listed(rows), ""]
     return lines
 
 
@@ -90,12 +91,11 @@ def leaves(group: Any, before: str = "") -> list[tuple[str, Any]]:
 
 def reference() -> str:
     tree = command_tree()
-    title = ["# Commands", "", "Made from the code by `make docs`; do not edit.", ""]
+    title = ["# Commands", "", "Made from the code by `make docs`; do not edit. In parentheses: the default.", ""]
     anywhere = [
-        *("| `anachron ...` | |", "| --- | --- |"),
-        *(f"| `{', '.join(p.opts)}` | {p.help} |" for p in tree.params if p.name != "help"),
-        "| `--help` | Explain a command, with an example. |",
-        "| `--debug` | Anywhere on the line: show the traceback of an error. |",
+        *(f"* `{', '.join(p.opts)}`: {p.help}" for p in tree.params if p.name != "help"),
+        "* `--help`: Explain a command, with an example.",
+        "* `--debug`: Anywhere on the line: show the traceback of an error.",
         "",
     ]
     return "\n".join(title + anywhere + commands()).rstrip() + "\n"

@@ -26,6 +26,7 @@ the ids are not part of the statements. There is no popularity, because it is me
 cannot know without a network. The years of lives are in the statements (`SubjectFrom`, `ObjectUntil` and so on), so
 that [`lifespans`](tables.md#lifespans) shows W with and without the dates outside them.
 """
+AWAY = ("Africa", "Asia", "Oceania", "South America")
 CONTINENTS = ("Africa", "Asia", "Europe", "North America", "Oceania", "South America", "International")
 
 
@@ -39,7 +40,7 @@ def mini_page() -> str:
         first=f"{-first} BCE" if first < 0 else f"AD {first}", updates=len(mini_replacements()),
     )  # fmt: skip
     parts = [head, "## Continents\n", _continents(probed, known), "## Persons\n", _persons(probed, known)]
-    parts += ["## Relations\n", _relations(probed, known), "## What is known about entities\n", _knowledge(known)]
+    parts += ["## Relations\n", _relations(probed, known)]
     credits = files("anachron.data").joinpath("mini/CREDITS.md").read_text("utf-8")
     return "\n".join([*parts, credits.replace("# ", "## ", 1)])
 
@@ -72,24 +73,12 @@ def _persons(facts: list[Fact], known: dict[str, MiniEntity]) -> str:
 
 
 def _relations(facts: list[Fact], known: dict[str, MiniEntity]) -> str:
-    away = Counter(
-        f.relation for f in facts if known[f.subject].continent in ("Africa", "Asia", "Oceania", "South America")
-    )
-    rows = [
-        (f"{name} ({id})", count, share(away[name], count))
+    away = Counter(f.relation for f in facts if known[f.subject].continent in AWAY)
+    counted = [
+        f"{name} ({id}) {count}, {share(away[name], count)}"
         for (name, id), count in Counter((fact.relation, fact.relation_id) for fact in facts).most_common()
     ]
-    return table(("relation", "facts", "share from Africa, Asia, Oceania, South America"), rows)
-
-
-def _knowledge(known: dict[str, MiniEntity]) -> str:
-    rows = []
-    for kind, count in Counter(one.kind for one in known.values()).most_common():
-        of_kind = [one for one in known.values() if one.kind == kind]
-        births = sum(one.birth is not None for one in of_kind)
-        ids = sum(one.id is not None for one in of_kind)
-        rows.append((kind, count, ids, births if kind == "person" else ""))
-    return table(("kind", "entities", "with an id", "with a year of birth"), rows)
+    return f"Facts of each relation, and their share from {', '.join(AWAY)}: {'; '.join(counted)}.\n"
 
 
 def share(part: int, whole: int) -> str:

@@ -56,7 +56,7 @@ def provenance(out: Path) -> str:
         if run["status"] != "done":
             continue
         last, name = run["sessions"][-1], file.parent.relative_to(out).as_posix()
-        what = f"{run['statements']:,} statements" if "statements" in run else ", ".join(run["methods"])
+        what = f"{run['statements']:,} statements" if "statements" in run else f"{len(run['methods'])} methods"
         versions = ", ".join(last["versions"][package] for package in ("anachron", "torch", "transformers"))
         machine = f"{last['hardware']['device']}, {last['hardware']['cores']} cores"
         rows.append(f"| {name} | {what} | {run['finished'][:10]} | {versions} | {machine} |")

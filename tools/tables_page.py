@@ -18,41 +18,43 @@ In these CSV files, those of `evaluate` and the sample of `verbalize`, an apostr
 spreadsheet would run as a formula, that is, text that starts with `=`, `+`, `-` or `@` and is not a number or date.
 Parquet files contain every label unchanged, and so do data sets in any format (`datasets`, `build`, `export`).
 
-The most robust models are the first five (`--top`) of each format by global R, then W, without a prefix; the same
-models are used for runs with a prefix. The rows called `pooled` in `transfer` and `far_errors`, the rows called `top`,
-and all of `agreement` cover these models; `pooled` in `alpha` covers all models. In the sources, TimeStress v1 is
-the first version of the TimeStress paper; see [definitions](definitions.md).
+`X_low` and `X_high` are the ends of the 95 % interval of `X`; `low` and `high` those of the table's number. The most
+robust models are the first five (`--top`) of each format by global R, then W, without a prefix. The rows `pooled` of
+`transfer` and `far_errors`, the rows `top`, and all of `agreement` cover these models; `pooled` in `alpha` covers all.
+Sources are named as on the page of [definitions](definitions.md).
 """
 
 
-SHARED = 3  # tables from which on a column of the same name and content is described once for all of them
+ENDS = {"lower end of its 95 % interval", "its upper end", "lower end of the 95 % interval, by resampling facts"}
+SHARED = 2  # tables from which on a column of the same name and content is described once for all of them
 
 
 def tables_page() -> str:
     """The page as Markdown."""
     every = catalogue.every_analysis()
-    counts = Counter(column for analysis in every for column in analysis.columns.items())
+    counts = Counter(column for analysis in every for column in said(analysis))
     common: dict[str, tuple[str, str]] = {}  # of each name the content that most tables have
     for column, count in counts.most_common():
         if count >= SHARED:
             common.setdefault(column[0], column)
-    ends = {name for name in common if name.endswith(("_low", "_high")) and name.rpartition("_")[0] not in common}
-    shared = [column for column in counts if column in common.values() and column[0] not in ends]
-    contents = [f"| [`{a.name}`](#{a.name}) | {a.title} |" for a in every]
-    parts = [HEAD, "\n".join(["| table | shows |", "| --- | --- |", *contents]) + "\n"]
-    parts += [_section(analysis, set(shared)) for analysis in every]
+    shared = [column for column in counts if column in common.values()]
+    parts = [HEAD, *(_section(analysis, set(shared)) for analysis in every)]
     return "\n".join([*parts, "## Columns of several tables\n", *_columns(shared)])
+
+
+def said(analysis: Analysis) -> list[tuple[str, str]]:
+    """The columns that need words: not the ends of an interval, of which the head says all."""
+    return [(name, meaning) for name, meaning in analysis.columns.items() if meaning not in ENDS]
 
 
 def _section(analysis: Analysis, shared: Collection[tuple[str, str]]) -> str:
     needs = "; ".join(need.words for need in analysis.needs) or "only scores"
-    own = [column for column in analysis.columns.items() if column not in shared]
-    others = [f"`{name}`" for name, meaning in analysis.columns.items() if (name, meaning) in shared]
-    also = [f"[As in other tables](#columns-of-several-tables): {', '.join(others)}.", ""] if others else []
+    own = [column for column in said(analysis) if column not in shared]
+    others = [f"`{name}`" for name, meaning in said(analysis) if (name, meaning) in shared]
+    also = [f"[Shared](#columns-of-several-tables): {', '.join(others)}.", ""] if others else []
     head = f"## {analysis.name}\n\n{analysis.title}. Source: {analysis.source}. Needs: {needs}.\n"
     return "\n".join([head, *(_columns(own) if own else []), *also])
 
 
 def _columns(columns: Iterable[tuple[str, str]]) -> list[str]:
-    rows = [f"| `{name}` | {meaning} |" for name, meaning in columns]
-    return ["| column | content |", "| --- | --- |", *rows, ""]
+    return [*(f"* `{name}`: {meaning}" for name, meaning in columns), ""]

@@ -15,7 +15,7 @@ from anachron.wikidata.reading.snapshot import MOST_BUCKETS, Snapshot, readable
 STATEMENT = 2_800  # bytes that a worker holds for each statement of a bucket of both snapshots, at most
 WORKER = 300_000_000  # bytes of a worker that holds none
 SHARE = 0.85  # of a machine's memory, for the main process and all workers
-MAIN = 80  # bytes that the main process holds for each statement of both snapshots: docs/build.md, "What was measured"
+MAIN = 80  # bytes that the main process holds for each statement of both snapshots: benchmarks/whole.md
 
 
 def buckets_within(old: Snapshot, new: Snapshot, memory: int | None, spread: Spread) -> int:
