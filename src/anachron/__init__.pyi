@@ -1,5 +1,6 @@
 """The public names, each with the module that it is loaded from: the one list of them."""
 
+from .analysis.analyses.crossed import crossed_matches as crossed_matches
 from .analysis.metrics import fact_metrics as fact_metrics
 from .analysis.metrics import summarise as summarise
 from .core.contexts import Context as Context

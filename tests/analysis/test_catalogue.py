@@ -498,7 +498,7 @@ def test_data_set_and_years_are_counted_once_a_fact(scores, tables):
     base = scores.filter((pl.col("model") == "fir-7b") & (pl.col("format") == "raw"))
     stats = dict(tables["dataset"].rows())
     assert (stats["facts"], stats["statements"]) == (24, base.height)
-    assert (stats["relations"], stats["subjects"], stats["objects"]) == (4, 12, 24)
+    assert (stats["relations"], stats["subjects"], stats["objects"]) == (4, 6, 24)
     years = base.filter(pl.col("granularity") == "year")
     assert stats["correct year contexts a fact"] == pytest.approx(years.filter(status="correct").height / 24)
     spans = tables["years"]

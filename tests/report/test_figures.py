@@ -30,7 +30,7 @@ FIGURES = {analysis.name: analysis.figure for analysis in ANALYSES if analysis.f
 # Facts are too many to draw, and the others are a few numbers that a table says better.
 WITHOUT_FIGURE = {
     "facts", "believed", "anachronisms", "dataset", "shared_knowledge", "size_to_perfection", "believed_summary",
-    "anachronism_summary", "lifespans",
+    "anachronism_summary", "lifespans", "crossed_pairs",
 }  # fmt: skip
 
 
@@ -125,6 +125,19 @@ def test_nothing_is_drawn_from_nothing(name, several):
 def test_a_table_of_another_analysis_is_refused(several):
     with pytest.raises(DataError, match="the table for figure summary lacks the columns win_rate, robustness"):
         FIGURES["summary"](several["alpha"])
+
+
+def test_crossed_matches_beside_w_between_the_same_dates(several):
+    rows = several["crossed"].filter(relation="all", granularity="year")
+    (axes,) = FIGURES["crossed"](several["crossed"]).axes
+    assert rows.height > 2
+    assert axes.get_xlabel() == "matches won (year)"
+    for label, column in (("crossed matches", "crossed"), ("W between the same dates", "win_rate")):
+        near(drawn(axes, label), [(value, place) for place, value in enumerate(rows[column])])
+    near(
+        ends(axes, "crossed matches"),
+        [((row["crossed_low"], place), (row["crossed_high"], place)) for place, row in enumerate(rows.to_dicts())],
+    )
 
 
 def test_summary(several):

@@ -62,4 +62,4 @@ def test_the_tables_page_has_its_section(monkeypatch):
 
     section = tables_page().split("## tie_counts\n", 1)[1]
     assert "Matches of equal scores. Source: beyond the papers. Needs: two runs." in section
-    assert "| `ties` | matches of equal scores |" in section
+    assert "* `ties`: matches of equal scores" in section

@@ -19,7 +19,10 @@ RUNS = (
 
 
 def about_facts(count, seed=0):
-    """Facts with periods from antiquity to 2015; some lack a popularity, one relation has other objects."""
+    """Facts with periods from antiquity to 2015; some lack a popularity, one relation has other objects.
+
+    Fact n + 4 of eight has the subject and the relation of fact n.
+    """
     random = Random(seed)
     facts = []
     for n in range(count):
@@ -28,8 +31,9 @@ def about_facts(count, seed=0):
         end += start < 0 <= end  # there is no year 0
         facts.append({
             "fact_id": f"fact{n:04d}", "start": f"{start}-03-05" if n % 3 else str(start), "end": str(end),
-            "relation_id": f"P{n % 4}", "relation_label": RELATIONS[n % 4], "subject_label": f"Subject {n // 2}",
-            "object_label": f"Object {n}", "popularity": None if n % 6 == 5 else round(random.lognormvariate(5, 2), 2),
+            "relation_id": f"P{n % 4}", "relation_label": RELATIONS[n % 4],
+            "subject_label": f"Subject {(n // 8 * 8 + n % 4) // 2}", "object_label": f"Object {n}",
+            "popularity": None if n % 6 == 5 else round(random.lognormvariate(5, 2), 2),
             "other_objects": n % 5 if n % 4 == 1 else None, "object_from": None if n % 5 == 4 else str(start - 12),
             "object_until": str(end + 40) if n % 5 == 2 and start > 0 else None,
         })  # fmt: skip

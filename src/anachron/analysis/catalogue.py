@@ -14,6 +14,7 @@ from anachron.analysis.analyses.base_and_instruct import BASE_AND_INSTRUCT
 from anachron.analysis.analyses.believed import BELIEVED, BELIEVED_SUMMARY
 from anachron.analysis.analyses.bridge import BRIDGE, BRIDGE_FACTS, CONVERSION
 from anachron.analysis.analyses.comparison import COMPARISON, PREFIXES, RAW_AND_CHAT
+from anachron.analysis.analyses.crossed import CROSSED, CROSSED_PAIRS
 from anachron.analysis.analyses.dataset import DATASET, YEARS_ASKED
 from anachron.analysis.analyses.factors import CORRELATIONS, FACTOR_BINS
 from anachron.analysis.analyses.far_errors import FAR_ERRORS
@@ -29,7 +30,8 @@ from anachron.analysis.analyses.transfer import TRANSFER, TRANSFER_MEAN
 from anachron.analysis.study import Study
 
 ANALYSES: tuple[Analysis, ...] = (
-    FACTS, SUMMARY, ALPHA, ALPHA_FINE, FAR_ERRORS, RAW_AND_CHAT, TRANSFER, TRANSFER_MEAN, AGREEMENT, PREFIXES,
+    FACTS, SUMMARY, CROSSED, CROSSED_PAIRS, ALPHA, ALPHA_FINE, FAR_ERRORS, RAW_AND_CHAT, TRANSFER, TRANSFER_MEAN,
+    AGREEMENT, PREFIXES,
     GRANULARITY_VARIANCE, SIZES, SIZE_TO_PERFECTION, BASE_AND_INSTRUCT, CORRELATIONS, FACTOR_BINS, RELATIONS, OVERLAP,
     SHARED_KNOWLEDGE, COMPARISON, MARGINS, TIMELINES, BELIEVED, BELIEVED_SUMMARY, ANACHRONISMS, ANACHRONISM_SUMMARY,
     LIFESPANS, YEARS_ASKED, DATASET,

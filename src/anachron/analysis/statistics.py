@@ -327,6 +327,34 @@ def wilson_mean(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     return wilson_effective(mean, n / (spread + (1 - spread) / n))
 
 
+def wilson_clustered(
+    values: Sequence[float] | np.ndarray, clusters: Sequence[object] | np.ndarray
+) -> tuple[float, float]:
+    """`wilson_mean` of values that depend on each other within a cluster; the same where each has a cluster of its own.
+
+    values: shares from 0 to 1; their mean counts each once. clusters: a label each. The variance of the mean is that of
+    the ratio of the clusters' sums to their sizes (Cochran, Sampling Techniques, 1977, section 9A.1), with the factor
+    G / (G - 1) of G clusters. The largest there is, of clusters that are all 0 or all 1, is m (1 - m) times the sum of
+    their squared shares of the values. (NaN, NaN) of nothing; raises `ValueError` for a value below 0 or above 1.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    if data.size == 0:
+        return nan, nan
+    if not (data.min() >= -ROUNDING and data.max() <= 1 + ROUNDING):
+        raise ValueError(
+            f"values from {data.min():g} to {data.max():g}; an interval of shares needs them within 0 to 1"
+        )
+    _, group = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    sizes, sums = np.bincount(group).astype(float), np.bincount(group, data)
+    number, mean = len(sizes), min(1.0, max(0.0, float(data.mean())))
+    factor = number / (number - 1) if number > 1 else 0.0
+    variance = number * factor * float(np.square(sums - mean * sizes).sum()) / data.size**2  # of one of G like these
+    cap = number * float(np.square(sizes / data.size).sum())  # 1 where all clusters are of one size
+    largest = mean * (1 - mean)
+    spread = min(cap, variance / (largest + variance / number)) if largest > 0 else cap
+    return wilson_effective(mean, number / (spread + (cap - spread) / number))
+
+
 def wilson_effective(share: float, trials: float) -> tuple[float, float]:
     """Wilson's 95 % interval without continuity correction, of a number of trials that need not be whole."""
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)

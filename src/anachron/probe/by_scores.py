@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.analysis.analyses.crossed import crossed_of_run
 from anachron.analysis.metrics import check_scores, fact_metrics
 from anachron.core.errors import ConfigError
 from anachron.data.dataset import Dataset
@@ -54,7 +55,8 @@ class ByScores(Respondent):
             .join(pl.DataFrame(timelines), on="fact_id", how="left", maintain_order="left")
         )
         loss = None if earlier is None else loss_against(*on_shared_dates(earlier, scores))
-        return JudgedFacts(scored.record["settings"]["label"], found, facts.data.facts, present, loss)
+        more = {"crossed": crossed_of_run(scored.scores)}
+        return JudgedFacts(scored.record["settings"]["label"], found, facts.data.facts, present, loss, more=more)
 
     def probe(self, data: Dataset, out: Path | str, callbacks: Callbacks | None = None) -> ProbeResult:
         return run_probe(self.model, data, out, self.settings, callbacks=callbacks)

@@ -76,6 +76,31 @@ def test_win_rates_are_those_of_the_run(run: Path) -> None:
     assert table["win_rate"].to_list() == pytest.approx(facts.sort("fact_id")["win_rate"].to_list())
 
 
+def test_crossed_matches_are_those_of_the_years_of_almaty_and_astana(run: Path, facts: Path, capsys) -> None:
+    """By a loop over the years at which both were asked about; the other successions have one object with dates."""
+    scores = read_runs([run]).filter(pl.col("granularity") == "year", pl.col("subject_label") == "Kazakhstan")
+    by_year = {(r["object_label"], r["time"]): (r["status"], r["logp"]) for r in scores.iter_rows(named=True)}
+    years = {time for _, time in by_year if ("Almaty", time) in by_year and ("Astana", time) in by_year}
+    statuses = {time: (by_year["Almaty", time][0], by_year["Astana", time][0]) for time in years}
+    won = [
+        by_year["Almaty", d][1] + by_year["Astana", e][1] > by_year["Almaty", e][1] + by_year["Astana", d][1]
+        for d in years if statuses[d] == ("correct", "incorrect")
+        for e in years if statuses[e] == ("incorrect", "correct")
+    ]  # fmt: skip
+    found = json.loads((run / "check.json").read_text())["crossed"]
+    assert (found["granularity"], found["pairs"], found["matches"]) == ("year", 1, len(won))
+    assert found["crossed"] == pytest.approx(sum(won) / len(won))
+    assert command(facts, run) == 0
+    assert f"wins half: {100 * found['crossed']:.1f} % won" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_file_without_two_objects_of_a_subject_has_no_crossed_matches(tmp_path: Path, capsys) -> None:
+    (tmp_path / "one.csv").write_text("\n".join(FACTS.splitlines()[:2]))
+    assert command(tmp_path / "one.csv", tmp_path / "run") == 0
+    assert json.loads((tmp_path / "run" / "check.json").read_text())["crossed"] is None
+    assert "crossed" not in capsys.readouterr().out
+
+
 def test_what_is_said_today_is_the_likeliest_object(run: Path) -> None:
     """Against scores that are asked for one by one."""
     lm = load_model("demo")

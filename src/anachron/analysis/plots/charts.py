@@ -116,17 +116,17 @@ def rows(table: pl.DataFrame, *columns: str) -> list[list[Any]]:
 
 
 def by_granularity(
-    table: pl.DataFrame, looks: Looks, *, value: str, low: str, high: str, label: str, title: str
+    table: pl.DataFrame, looks: Looks, *, value: str, low: str, high: str, label: str, title: str, of: str = "facts"
 ) -> Json:
-    """A value with its interval at each granularity, the runs side by side."""
+    """A value with its interval at each granularity, the runs side by side. of: the column of what is counted."""
     traces = []
     for key, group in by_run(table):
-        ends = [list(pair) for pair in zip(numbers(group[low]), numbers(group[high]), group["facts"], strict=True)]
+        ends = [list(pair) for pair in zip(numbers(group[low]), numbers(group[high]), group[of], strict=True)]
         traces.append(
             looks.trace(
                 key, mode="markers", x=group["granularity"].to_list(), y=numbers(group[value]), customdata=ends,
                 error_y=bars(group, value, low, high),
-                hovertemplate="%{x}: %{y:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), %{customdata[2]:,} facts",
+                hovertemplate="%{x}: %{y:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), %{customdata[2]:,} " + of,
             )
         )  # fmt: skip
     order = [level for level in LEVELS if level in table["granularity"]]

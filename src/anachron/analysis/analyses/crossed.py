@@ -1,0 +1,289 @@
+"""Crossed matches: a win rate that no preference for dates or for objects can win.
+
+Take two objects o and o' of one subject and relation, and a date of each one's own period, d and d'. The match is won
+when log P(o | d) + log P(o' | d') is above log P(o | d') + log P(o' | d). Whatever a model adds for a date (late, round
+or frequent years) and whatever it adds for an object (fame, length) stands on both sides and cancels: if every score is
+f(o) + g(d), all matches are ties. What is left is *who when*. See docs/definitions.md.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from anachron.analysis.analyses.analysis import LEVEL, LEVEL_WORD, RIGHT, RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
+from anachron.analysis.findings import FEW, Rows, interval
+from anachron.analysis.metrics import GLOBAL, RUN_KEYS, check_scores
+from anachron.analysis.plots import charts, marks, style
+from anachron.analysis.statistics import interval_cells, sign_flips, wilson_clustered
+from anachron.analysis.study import ABOUT, Study
+from anachron.core.dates import GRANULARITIES
+from anachron.core.errors import DataError
+
+EVERY = "all"  # relations together
+ROUNDING = 1e-9  # nats: sums of four scores that differ by less are a tie
+SUCCESSION = ["subject_label", "relation_id", "relation_label"]  # objects of one subject and relation
+PAIR_SCHEMA: dict[str, type[pl.DataType]] = {
+    **dict.fromkeys([*RUN_KEYS, "granularity", *SUCCESSION, "object_label", "other_label"], pl.String),
+    **dict.fromkeys(["matches", "ties"], pl.Int64),
+    **dict.fromkeys(["crossed", "win_rate"], pl.Float64),
+}
+MEAN_SCHEMA: dict[str, type[pl.DataType]] = {
+    **dict.fromkeys([*RUN_KEYS, "granularity", "relation"], pl.String),
+    **dict.fromkeys(["subjects", "successions", "pairs", "matches"], pl.Int64),
+    **dict.fromkeys(["ties", "crossed", "crossed_low", "crossed_high", "p", "win_rate"], pl.Float64),
+}
+
+
+def crossed_matches(scores: pl.DataFrame) -> pl.DataFrame:
+    """The share of crossed matches won by each pair of objects of one subject and relation.
+
+    scores: a score table that names the ``subject_label``, ``object_label`` and ``relation_label`` (or ``relation_id``)
+        of its facts, as a run of `anachron.run_probe` does.
+
+    Returns one row per model, format, prefix, granularity and pair: ``object_label`` and ``other_label``, ``matches``
+    (pairs of a date of one's own period and one of the other's, neither of which lies in both), ``ties``, ``crossed``
+    (0 to 1, a tie is half a win) and ``win_rate``, W of the two objects between the same dates. A pair with matches at
+    year, month and day has a row ``global``, the mean of these. Dates count at which both objects were asked about and
+    the one holds while the other certainly does not. Raises `DataError` for a table that is no score table, or that
+    does not name its facts. Beyond the papers.
+    """
+    checked = check_scores(scores)
+    lacking = [name for name in ("subject_label", "object_label") if name not in scores.columns]
+    if lacking or not {"relation_label", "relation_id"} & {*scores.columns}:
+        missing = ", ".join(lacking or ["relation_label"])
+        raise DataError(f"the score table has no column {missing}; crossed matches need to know whose object each is")
+    named = [name for name in ABOUT if name in scores.columns]
+    about = checked.select("fact_id", *named).unique("fact_id", maintain_order=True)
+    unnamed = [pl.lit(None, ABOUT[name]).alias(name) for name in ABOUT if name not in named]
+    return crossed_pairs(checked, about.with_columns(unnamed))
+
+
+def crossed_pairs(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
+    """`crossed_matches` of a checked table. about: one row a fact, ``fact_id`` and its labels (`ABOUT`)."""
+    named = about.filter(pl.col("subject_label").is_not_null(), pl.col("object_label").is_not_null())
+    named = named.filter(pl.any_horizontal(pl.col("relation_id", "relation_label").is_not_null()))
+    named = named.with_columns(
+        pl.struct(SUCCESSION).rank("dense").alias("succession"), pl.int_range(pl.len()).alias("at")
+    )
+    several = named.filter(pl.len().over("succession") > 1).select("fact_id", "succession", "at", "object_label")
+    dated = scores.filter(pl.col("status").is_in(["correct", "incorrect"])).join(several, on="fact_id")
+    dated = dated.select(*RUN_KEYS, "granularity", "succession", "time", "at", "object_label", "status", "logp")
+    # Each date once for each pair of objects that were asked about at it, of which one held and the other did not
+    keys = [*RUN_KEYS, "granularity", "succession"]
+    both = dated.join(dated, on=[*keys, "time"], suffix="_other").filter(
+        pl.col("at") < pl.col("at_other"),
+        pl.col("status") != pl.col("status_other"),
+        pl.col("object_label") != pl.col("object_label_other"),
+    )
+    own = pl.col("status") == "correct"
+    sides = (
+        both.sort(*keys, "at", "at_other", "time")
+        .group_by([*keys, "at", "at_other"], maintain_order=True)
+        .agg(
+            pl.col("logp").filter(own).alias("own"), pl.col("logp_other").filter(own).alias("own_other"),
+            pl.col("logp").filter(~own).alias("foreign"), pl.col("logp_other").filter(~own).alias("foreign_other"),
+        )
+        .filter((pl.col("own").list.len() > 0) & (pl.col("foreign").list.len() > 0))
+    )  # fmt: skip
+    counted = sides.select(*keys, "at", "at_other").with_columns(_counted(sides))
+    labels = named.select("at", *SUCCESSION, "object_label")
+    pairs = counted.join(labels, on="at", maintain_order="left").join(
+        labels.select(pl.col("at").alias("at_other"), pl.col("object_label").alias("other_label")),
+        on="at_other", maintain_order="left",
+    )  # fmt: skip
+    same = [*RUN_KEYS, "succession", "at", "at_other", *SUCCESSION, "object_label", "other_label"]
+    whole = (
+        pairs.group_by(same, maintain_order=True)
+        .agg(pl.len().alias("levels"), pl.col("matches", "ties").sum(), pl.col("crossed", "win_rate").mean())
+        .filter(pl.col("levels") == len(GRANULARITIES))
+        .with_columns(pl.lit(GLOBAL).alias("granularity"))
+    )
+    columns = [*PAIR_SCHEMA, "at", "at_other"]
+    rank = {name: i for i, name in enumerate((*GRANULARITIES, GLOBAL))}
+    table = pl.concat([pairs.select(columns), whole.select(columns)])
+    runs = {key: i for i, key in enumerate(scores.select(RUN_KEYS).unique(maintain_order=True).rows())}
+    order = pl.Series([runs[key] for key in table.select(RUN_KEYS).rows()], dtype=pl.Int64)
+    level = pl.col("granularity").replace_strict(rank, return_dtype=pl.Int8)
+    return table.sort(order, level, "at", "at_other").select(pl.col(n).cast(kind) for n, kind in PAIR_SCHEMA.items())
+
+
+def _counted(sides: pl.DataFrame) -> list[pl.Series]:
+    """Matches, ties, the share of crossed matches won, and W between the same dates, of each pair.
+
+    own: of the dates at which the first object held, its scores; own_other: the other one's at these dates. foreign and
+    foreign_other: the same at the dates at which the other one held.
+    """
+    rows = []
+    for lists in sides.select("own", "own_other", "foreign", "foreign_other").iter_rows():
+        own, own_other, foreign, foreign_other = map(np.asarray, lists)
+        # What the first object leads by, at its own dates and at the other one's: f(o) and g(d) are gone from the
+        # difference of the two leads, so a match is won where the lead is larger at the own date
+        gaps = np.subtract.outer(own - own_other, foreign - foreign_other)  # (own dates, foreign dates)
+        ties = int((np.abs(gaps) <= ROUNDING).sum())
+        won = int((gaps > ROUNDING).sum())
+        plain = np.greater.outer(own, foreign).mean() + np.greater.outer(foreign_other, own_other).mean()
+        rows.append((gaps.size, ties, (won + ties / 2) / gaps.size, plain / 2))
+    names = {name: PAIR_SCHEMA[name] for name in ("matches", "ties", "crossed", "win_rate")}
+    return pl.DataFrame(rows, schema=names, orient="row").get_columns()
+
+
+def mean_crossed(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Means of `crossed_pairs` per run and granularity: over all relations together (``all``), then over each.
+
+    Each pair of objects counts once in its succession, and each succession once. The interval is Wilson's, of an
+    effective number of subjects (`wilson_clustered`). p: that the signs of what subjects have above one half are chance
+    (`sign_flips`); of two objects, to flip the sign is to exchange their periods. ``ties`` is a share of the matches.
+    """
+    named = pairs.with_columns(pl.coalesce("relation_label", "relation_id").alias("relation"))
+    each = named.group_by([*RUN_KEYS, "granularity", *SUCCESSION, "relation"], maintain_order=True).agg(
+        pl.len().alias("pairs"), pl.col("matches", "ties").sum(), pl.col("crossed", "win_rate").mean()
+    )
+    rows = []
+    for key, level in each.group_by([*RUN_KEYS, "granularity"], maintain_order=True):
+        parts = [(EVERY, level)]
+        parts += [(name, part) for (name,), part in level.group_by("relation", maintain_order=True)]
+        for relation, part in parts if len(parts) > 2 else parts[:1]:
+            row: dict[str, Any] = dict(zip([*RUN_KEYS, "granularity"], key, strict=True)) | {"relation": relation}
+            above = part.group_by("subject_label", maintain_order=True).agg((pl.col("crossed") - 0.5).sum())
+            row |= {"subjects": above.height, "successions": part.height}
+            row |= {name: int(part[name].sum()) for name in ("pairs", "matches")}
+            row |= {"ties": int(part["ties"].sum()) / row["matches"], "crossed": part["crossed"].mean()}
+            row |= interval_cells(
+                "crossed", wilson_clustered(part["crossed"].to_numpy(), part["subject_label"].to_list())
+            )
+            row["p"] = sign_flips(np.zeros(above.height), above["crossed"].to_numpy())
+            rows.append(row | {"win_rate": part["win_rate"].mean()})
+    return pl.DataFrame(rows, schema=MEAN_SCHEMA, orient="row")
+
+
+def crossed_of_run(scores: pl.DataFrame) -> dict[str, Any] | None:
+    """Of the score table of one run the row of `mean_crossed` over all relations, at the granularity that has the most
+    successions, without the run's name; ``None`` where no two objects make a match."""
+    means = mean_crossed(crossed_matches(scores)).filter(relation=EVERY)
+    if not means.height:
+        return None
+    return means.filter(granularity=main_level(means)).drop(*RUN_KEYS, "relation").row(0, named=True)
+
+
+def of_study(study: Study) -> pl.DataFrame:
+    """The pairs of all runs; computed once."""
+    return study.map(lambda run: crossed_pairs(run, study.about))
+
+
+def main_level(table: pl.DataFrame) -> str:
+    """The granularity with the most successions, of equals the first.
+
+    Objects of one subject are mostly asked about the same years, but seldom about the same months and days.
+    """
+    counts = table.group_by("granularity", maintain_order=True).agg(pl.col("successions").sum())
+    return str(counts.sort("successions", descending=True, maintain_order=True)["granularity"][0])
+
+
+def draw(table: pl.DataFrame) -> "style.Figure":
+    """The share of crossed matches won, with its interval, beside W between the same dates; one half is chance."""
+    rows = style.check("crossed", table.filter(relation=EVERY), "crossed")
+    level = main_level(rows)
+    rows = rows.filter(granularity=level)
+    labels = style.run_labels(rows, "format", "prefix")
+    height = marks.rows_height(labels, 0.25) + 0.9
+    with style.sheet(style.COLUMN, height) as (figure, axes):
+        panel = axes[0, 0]
+        marks.name_rows(panel, labels)
+        marks.reference(panel, 0.5, label="chance")
+        places = range(rows.height)
+        low, high = rows["crossed_low"], rows["crossed_high"]
+        marks.dots(panel, places, rows["crossed"], style.look(0), low=low, high=high, label="crossed matches")
+        marks.dots(panel, places, rows["win_rate"], style.look(1), label="W between the same dates")
+        marks.in_percent(panel)
+        panel.set_xlabel(f"matches won ({level})")
+        marks.legend(figure)
+    return figure
+
+
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    rows = table.filter(relation=EVERY)
+    view = charts.by_granularity(
+        rows, looks, value="crossed", low="crossed_low", high="crossed_high", label="all", title="crossed matches won",
+        of="successions",
+    )  # fmt: skip
+    return [view]
+
+
+def _finding(rows: Rows) -> str | None:
+    row = max((row for row in rows if row["relation"] == EVERY), key=lambda row: row["successions"])
+    if row["subjects"] < FEW:
+        return None
+    side = "above" if row["crossed_low"] > 0.5 else "below" if row["crossed_high"] < 0.5 else "not apart from"
+    return f"Wins {interval(row, 'crossed')} of crossed matches, {side} the half that any preference wins"
+
+
+def _successions(study: Study) -> str | None:
+    labels = study.about.drop_nulls(["subject_label", "object_label"])
+    counts = labels.group_by(SUCCESSION).agg(pl.col("object_label").n_unique())
+    found = (counts["object_label"] > 1).any()
+    return None if found else "no subject and relation has two objects that were asked about"
+
+
+ABOUT_MEANS = {
+    "subjects": "subjects",
+    "successions": "subjects and relations with two objects or more",
+    "pairs": "pairs of their objects",
+    "matches": "crossed matches",
+}
+SUCCESSIONS = Need("two objects of a subject and relation", _successions)
+EMPTY = "no two objects of a subject and relation were asked about at a date of each one's own period"
+CROSSED = Analysis(
+    name="crossed",
+    group=RIGHT,
+    title="Share of crossed matches won: who held when, whatever dates or objects a model prefers",
+    source="beyond the papers",
+    compute=lambda study: mean_crossed(study.once(of_study)),
+    needs=(SUCCESSIONS,),
+    empty=EMPTY,
+    figure=draw,
+    chart=Chart(
+        page_views,
+        "Two objects of one subject exchange their dates. A model that merely prefers some dates or some objects wins "
+        "half. Bars are 95 % intervals over subjects.",
+    ),
+    finding=_finding,
+    columns={
+        **RUN,
+        **LEVEL,
+        "relation": "`all` together, or one",
+        **ABOUT_MEANS,
+        "ties": "share of them that are ties",
+        "crossed": "share won, a tie is half a win; mean over pairs, then over successions",
+        "crossed_low": "lower end of its 95 % interval",
+        "crossed_high": "its upper end",
+        "p": "p value of one half, by flipping the signs of subjects",
+        "win_rate": "W of the same objects between the same dates",
+    },
+    paper=InPaper(
+        words={**RUN_WORDS, **LEVEL_WORD, "relation": "relation"},
+        numbers={"successions": "successions", "crossed": "crossed (%)", "p": "p", "win_rate": "W (%)"},
+    ),
+)
+CROSSED_PAIRS = Analysis(
+    name="crossed_pairs",
+    title="Crossed matches of each pair of objects of a subject and relation",
+    source="beyond the papers",
+    compute=lambda study: study.once(of_study),
+    needs=(SUCCESSIONS,),
+    empty=EMPTY,
+    large=True,
+    columns={
+        **RUN,
+        **LEVEL,
+        "subject_label": "as in the data set",
+        "relation_id": "as in the data set",
+        "relation_label": "as in the data set",
+        "object_label": "one object",
+        "other_label": "the other one",
+        "matches": "a date of the one's own period and a date of the other's",
+        "ties": "matches in which both sums are equal",
+        "crossed": "share of matches won, a tie is half a win",
+        "win_rate": "W of the two objects between the same dates",
+    },
+)
