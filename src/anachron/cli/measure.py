@@ -39,7 +39,7 @@ def metrics(
     """
     from anachron.report.studies import write_metrics
     from anachron.report.terminal.answers import answer_table_lines
-    from anachron.report.terminal.tables import summary_table
+    from anachron.report.terminal.tables import crossed_lines, summary_table
 
     screen = on_screen()
     with screen.bars() as progress:
@@ -49,7 +49,7 @@ def metrics(
         return
     if "summary" in written.tables:
         stdout().print(summary_table(written.summary))
-    for line in answer_table_lines(written.tables):
+    for line in (*crossed_lines(written.tables), *answer_table_lines(written.tables)):
         stdout().print(line, markup=False, soft_wrap=True)
     _say_notes(written, out)
     say(f"{counted(len(written.tables), 'table')} written to {out}")
@@ -93,10 +93,12 @@ def report(
 
 
 def _results(written: "Written") -> dict[str, Any]:
-    """``summary``, and where models were asked for answers ``asked`` and ``conversion``."""
+    """``summary``, and of the other tables that a program asks for those that there are."""
     tables = written.tables
     summary = {"summary": tables["summary"].to_dicts() if "summary" in tables else []}
-    return summary | {name: tables[name].to_dicts() for name in ("asked", "bridge", "conversion") if name in tables}
+    return summary | {
+        name: tables[name].to_dicts() for name in ("crossed", "asked", "bridge", "conversion") if name in tables
+    }
 
 
 def _say_notes(written: "Written", folder: Path, not_drawn: Iterable[str] = ()) -> None:

@@ -150,14 +150,18 @@ def _look_for(models: list[str], loading: ModelOptions) -> None:
 
 def _tell(tables: "Written", data: "Dataset", folders: list[Path], out: Path, as_json: bool) -> None:
     """Print the summary of scored runs."""
-    from anachron.report.terminal.tables import summary_table
+    from anachron.report.terminal.tables import crossed_lines, summary_table
 
     if as_json:
         left_out = {} if data.left_out is None else {"left_out": data.left_out.to_dicts()}
         runs = [str(folder) for folder in folders]
-        print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": runs, **left_out})
+        crossed = tables.tables["crossed"].to_dicts() if "crossed" in tables.tables else []
+        summary = {"summary": tables.summary.to_dicts(), "crossed": crossed}
+        print_json({**summary, "notes": tables.notes, "runs": runs, **left_out})
         return
     stdout().print(summary_table(tables.summary))
+    for line in crossed_lines(tables.tables):
+        stdout().print(line, markup=False, soft_wrap=True)
     for note in tables.notes:
         say(note)
     say(f"run folder: {out}; tables: {out / 'metrics'}")

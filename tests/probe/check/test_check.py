@@ -91,7 +91,7 @@ def test_crossed_matches_are_those_of_the_years_of_almaty_and_astana(run: Path, 
     assert (found["granularity"], found["pairs"], found["matches"]) == ("year", 1, len(won))
     assert found["crossed"] == pytest.approx(sum(won) / len(won))
     assert command(facts, run) == 0
-    assert f"wins half: {100 * found['crossed']:.1f} % won" in " ".join(capsys.readouterr().out.split())
+    assert f"crossed matches by year: {100 * found['crossed']:.1f} % won" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_file_without_two_objects_of_a_subject_has_no_crossed_matches(tmp_path: Path, capsys) -> None:

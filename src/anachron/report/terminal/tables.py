@@ -1,10 +1,12 @@
 """Tables for the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
+from anachron.analysis.analyses.crossed import CROSSED, EVERY, main_level
+from anachron.analysis.metrics import RUN_KEYS
 from anachron.data.card import PUBLISHED_STATISTICS, number
 from anachron.report.numbers import interval, percent
 from anachron.report.table import Column, Table
@@ -47,6 +49,24 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
         ["95 %: bootstrap intervals over facts. A random scorer has W 50 % and R as in the last column."],
         sections=[row[: len(named)] for row in rows],
     )
+
+
+def crossed_words(row: Mapping[str, Any]) -> str:
+    """What a row of the table ``crossed`` says, in a line."""
+    share = f"{percent(row['crossed'])} % won ({interval(row['crossed_low'], row['crossed_high'])})"
+    pairs = f"{row['pairs']:,} pairs of objects"
+    return f"crossed matches by {row['granularity']}: {share} of {pairs}; any preference wins half"
+
+
+def crossed_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+    """A line for each run of the table ``crossed``, where there is one; by its name where there are several."""
+    if CROSSED.name not in tables:
+        return
+    runs = tables[CROSSED.name].filter(relation=EVERY).partition_by(RUN_KEYS, maintain_order=True)
+    for run in runs:
+        words = crossed_words(run.filter(granularity=main_level(run)).row(0, named=True))
+        name = ", ".join(run[key][0] for key in RUN_KEYS if len({part[key][0] for part in runs}) > 1)
+        yield f"{name}: {words}" if name else words
 
 
 AUDIT_LINES = {

@@ -10,7 +10,8 @@ from rich.text import Text
 from anachron.io.files import Json
 from anachron.probe.check.present import STALE
 from anachron.probe.check.verdicts import belief_in_words, doubt_in_words
-from anachron.report.numbers import interval, percent
+from anachron.report.numbers import percent
+from anachron.report.terminal.tables import crossed_words
 
 STYLES = {"robust": "bold green", "known": "green", "shaky": "yellow", "wrong period": "red", "unknown": "dim"}
 LONGEST = 32  # letters of an object's name that others are lined up with
@@ -93,11 +94,7 @@ def summary_lines(summary: Json) -> Iterator[str]:
     means = f"mean W {percent(summary['win_rate'])} %, R {percent(summary['robustness'])} %"
     yield f"{summary['model']}, {summary['asked']} of {summary['facts']} facts asked with dates: {counts}; {means}"
     if crossed := summary.get("crossed"):
-        ends = interval(crossed["crossed_low"], crossed["crossed_high"])
-        yield (
-            f"crossed matches by {crossed['granularity']}, of which a preference for dates or objects wins half: "
-            f"{percent(crossed['crossed'])} % won ({ends}), {crossed['pairs']} pairs of objects"
-        )
+        yield crossed_words(crossed)
     if summary["present"]:
         today = ", ".join(f"{count} {name}" for name, count in summary["present"].items())
         yield f"as of {summary['as_of']}, of the facts that hold: {today}"
