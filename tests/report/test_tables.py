@@ -7,7 +7,7 @@ from rich.console import Console
 
 from anachron.report.numbers import interval, p_value, percent
 from anachron.report.terminal.listings import dataset_table
-from anachron.report.terminal.tables import audit_table, summary_table
+from anachron.report.terminal.tables import audit_table, crossed_lines, summary_table
 
 
 def shown(table):
@@ -87,3 +87,24 @@ def test_audit_table_shows_counts_and_one_example_of_each():
         example = "" if name == "too_long" else f"first {name}"
         assert cells(lines, f"1,00{n}")[1:] == [f"1,00{n}", example]
     assert "second" not in text
+
+
+def crossed(model, granularity, share, successions, relation="all"):
+    return {
+        "model": model, "format": "raw", "prefix": "none", "granularity": granularity, "relation": relation,
+        "successions": successions, "pairs": 1000 + successions, "crossed": share, "crossed_low": share - 0.1,
+        "crossed_high": share + 0.1,
+    }  # fmt: skip
+
+
+def test_crossed_matches_are_told_at_the_granularity_of_most_successions():
+    rows = [
+        crossed("a", "year", 0.6, 50), crossed("a", "year", 0.9, 40, "capital"), crossed("a", "month", 0.7, 9),
+        crossed("b", "year", 0.55, 5), crossed("b", "month", 0.52, 6),
+    ]  # fmt: skip
+    told = "crossed matches by {}: {} % won ({}) of {} pairs of objects; any preference wins half"
+    one = told.format("year", "60.0", "50.0 to 70.0", "1,050")
+    assert [*crossed_lines({"crossed": pl.DataFrame(rows[:3])})] == [one]
+    other = told.format("month", "52.0", "42.0 to 62.0", "1,006")
+    assert [*crossed_lines({"crossed": pl.DataFrame(rows)})] == [f"a: {one}", f"b: {other}"]
+    assert [*crossed_lines({})] == []
