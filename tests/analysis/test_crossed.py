@@ -1,7 +1,7 @@
 """Crossed matches against loops over objects and dates, and what no preference may win."""
 
 from collections import defaultdict
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from statistics import mean
 
 import numpy as np
@@ -15,7 +15,7 @@ from anachron.analysis.analyses.crossed import crossed_matches, mean_crossed
 from anachron.analysis.statistics import sign_flips, wilson_clustered, wilson_mean
 from anachron.core.errors import DataError
 from anachron.report.studies import write_metrics
-from support.synthetic_studies import synthetic_scores
+from support.synthetic_studies import RUNS, synthetic_scores
 
 KEYS = ("model", "format", "prefix", "granularity", "subject_label", "relation_id")
 YEARS = range(1980, 2020)
@@ -61,9 +61,9 @@ def recount(scores):
 
 
 def test_pairs_are_those_of_loops_over_objects_and_dates():
-    scores = synthetic_scores(40, seed=5)
+    scores = synthetic_scores(40, seed=5, runs=RUNS[:3])
     table, expected = crossed_matches(scores), recount(scores)
-    assert len(expected) > 30
+    assert len(expected) > 12
     assert any(ties for _, ties, _, _ in expected.values())
     columns = [*KEYS, "object_label", "other_label"]
     counts = ["matches", "ties", "crossed", "win_rate"]
@@ -132,6 +132,20 @@ def test_objects_of_other_subjects_or_relations_are_no_pair():
     assert crossed_matches(pl.concat([p.with_columns(fact_id=pl.lit(str(n))) for n, p in enumerate(parts)])).height == 0
 
 
+def test_a_relation_is_the_same_by_its_id_however_it_is_worded():
+    periods = {"A": range(1985, 1999), "B": range(1999, 2010)}
+    scores = table_of(lambda name, year: 0.0, periods).with_columns(relation_id=pl.lit("P35"))
+    worded = scores.with_columns(
+        pl.when(pl.col("object_label") == "B")
+        .then(pl.lit("President"))
+        .otherwise("relation_label")
+        .alias("relation_label")
+    )
+    (row,) = mean_crossed(crossed_matches(worded)).rows(named=True)
+    assert (row["successions"], row["pairs"], row["relation"]) == (1, 1, "all")
+    assert crossed_matches(worded.drop("relation_id")).height == 0
+
+
 def test_a_table_that_does_not_name_its_facts_is_refused():
     scores = table_of(lambda name, year: 0.0, {"A": range(1985, 1999)})
     with pytest.raises(DataError, match="subject_label"):
@@ -141,7 +155,7 @@ def test_a_table_that_does_not_name_its_facts_is_refused():
 
 
 def test_means_count_each_pair_and_each_succession_once():
-    pairs = crossed_matches(synthetic_scores(64, seed=2))
+    pairs = crossed_matches(synthetic_scores(64, seed=2, runs=RUNS[:2]))
     table = mean_crossed(pairs)
     assert {"year"} <= {*table["granularity"]}
     for row in table.iter_rows(named=True):
@@ -207,8 +221,37 @@ def test_intervals_hold_the_truth_of_clustered_shares(subjects, level):
     assert held / trials >= 0.93 - 0.02  # of 93 %, by two standard errors and a half of 400 draws
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("recency", [0.0, 0.2, -0.2])
+def test_smooth_scorers_without_knowledge_are_told_apart_from_half_one_time_in_twenty(recency):
+    """Each object's scores wander from year to year (autocorrelation 0.8), with a preference for late or early years;
+    25 subjects, some with two relations, of two to four objects."""
+    random, apart, significant, trials = np.random.default_rng(3), 0, 0, 80
+    for _ in range(trials):
+        parts = []
+        for number in range(33):
+            cuts = [1982, *sorted(random.choice(range(1986, 2016), random.integers(1, 4), replace=False)), 2019]
+            noise = random.normal(size=(len(cuts) - 1, len(YEARS)))
+            for year in range(1, len(YEARS)):
+                noise[:, year] = 0.8 * noise[:, year - 1] + 0.6 * noise[:, year]
+            periods = {f"{number} {n}": range(first, last) for n, (first, last) in enumerate(pairwise(cuts))}
+            places = {name: n for n, name in enumerate(periods)}
+            parts.append(
+                table_of(
+                    lambda name, year, n=noise, p=places: float(n[p[name], year - 1980] + recency * year), periods,
+                    f"subject {number % 25}", f"relation {number // 25}",
+                )
+            )  # fmt: skip
+        row = mean_crossed(crossed_matches(pl.concat(parts))).filter(relation="all").row(0, named=True)
+        assert row["subjects"] == 25
+        apart += not row["crossed_low"] <= 0.5 <= row["crossed_high"]
+        significant += row["p"] < 0.05
+    most = trials * 0.05 + 3 * (trials * 0.05 * 0.95) ** 0.5
+    assert max(apart, significant) <= most
+
+
 def test_it_is_among_the_tables_and_public(tmp_path):
-    scores = synthetic_scores(48, seed=4)
+    scores = synthetic_scores(16, seed=4, runs=RUNS[:1])
     scores.write_parquet(tmp_path / "scores.parquet")
     write_metrics([tmp_path / "scores.parquet"], tmp_path / "tables")
     pairs = anachron.crossed_matches(scores)

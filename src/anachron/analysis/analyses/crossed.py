@@ -22,9 +22,11 @@ from anachron.core.errors import DataError
 
 EVERY = "all"  # relations together
 ROUNDING = 1e-9  # nats: sums of four scores that differ by less are a tie
-SUCCESSION = ["subject_label", "relation_id", "relation_label"]  # objects of one subject and relation
+LABELS = ["subject_label", "relation_id", "relation_label"]
+RELATION = pl.coalesce("relation_id", "relation_label")
+SUCCESSION = [pl.col("subject_label").alias("of_subject"), RELATION.alias("of_relation")]  # whose objects make pairs
 PAIR_SCHEMA: dict[str, type[pl.DataType]] = {
-    **dict.fromkeys([*RUN_KEYS, "granularity", *SUCCESSION, "object_label", "other_label"], pl.String),
+    **dict.fromkeys([*RUN_KEYS, "granularity", *LABELS, "object_label", "other_label"], pl.String),
     **dict.fromkeys(["matches", "ties"], pl.Int64),
     **dict.fromkeys(["crossed", "win_rate"], pl.Float64),
 }
@@ -61,8 +63,9 @@ def crossed_matches(scores: pl.DataFrame) -> pl.DataFrame:
 
 def crossed_pairs(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     """`crossed_matches` of a checked table. about: one row a fact, ``fact_id`` and its labels (`ABOUT`)."""
-    named = about.filter(pl.col("subject_label").is_not_null(), pl.col("object_label").is_not_null())
-    named = named.filter(pl.any_horizontal(pl.col("relation_id", "relation_label").is_not_null()))
+    named = about.filter(
+        pl.all_horizontal(pl.col("subject_label", "object_label").is_not_null(), RELATION.is_not_null())
+    )
     named = named.with_columns(
         pl.struct(SUCCESSION).rank("dense").alias("succession"), pl.int_range(pl.len()).alias("at")
     )
@@ -87,12 +90,12 @@ def crossed_pairs(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
         .filter((pl.col("own").list.len() > 0) & (pl.col("foreign").list.len() > 0))
     )  # fmt: skip
     counted = sides.select(*keys, "at", "at_other").with_columns(_counted(sides))
-    labels = named.select("at", *SUCCESSION, "object_label")
+    labels = named.select("at", *LABELS, "object_label")
     pairs = counted.join(labels, on="at", maintain_order="left").join(
         labels.select(pl.col("at").alias("at_other"), pl.col("object_label").alias("other_label")),
         on="at_other", maintain_order="left",
     )  # fmt: skip
-    same = [*RUN_KEYS, "succession", "at", "at_other", *SUCCESSION, "object_label", "other_label"]
+    same = [*RUN_KEYS, "succession", "at", "at_other", *LABELS, "object_label", "other_label"]
     whole = (
         pairs.group_by(same, maintain_order=True)
         .agg(pl.len().alias("levels"), pl.col("matches", "ties").sum(), pl.col("crossed", "win_rate").mean())
@@ -135,23 +138,21 @@ def mean_crossed(pairs: pl.DataFrame) -> pl.DataFrame:
     effective number of subjects (`wilson_clustered`). p: that the signs of what subjects have above one half are chance
     (`sign_flips`); of two objects, to flip the sign is to exchange their periods. ``ties`` is a share of the matches.
     """
-    named = pairs.with_columns(pl.coalesce("relation_label", "relation_id").alias("relation"))
-    each = named.group_by([*RUN_KEYS, "granularity", *SUCCESSION, "relation"], maintain_order=True).agg(
-        pl.len().alias("pairs"), pl.col("matches", "ties").sum(), pl.col("crossed", "win_rate").mean()
-    )
+    each = pairs.group_by([*RUN_KEYS, "granularity", *SUCCESSION], maintain_order=True).agg(
+        pl.coalesce("relation_label", "relation_id").first().alias("relation"),
+        pl.len().alias("pairs"), pl.col("matches", "ties").sum(), pl.col("crossed", "win_rate").mean(),
+    )  # fmt: skip
     rows = []
     for key, level in each.group_by([*RUN_KEYS, "granularity"], maintain_order=True):
         parts = [(EVERY, level)]
         parts += [(name, part) for (name,), part in level.group_by("relation", maintain_order=True)]
         for relation, part in parts if len(parts) > 2 else parts[:1]:
             row: dict[str, Any] = dict(zip([*RUN_KEYS, "granularity"], key, strict=True)) | {"relation": relation}
-            above = part.group_by("subject_label", maintain_order=True).agg((pl.col("crossed") - 0.5).sum())
+            above = part.group_by("of_subject", maintain_order=True).agg((pl.col("crossed") - 0.5).sum())
             row |= {"subjects": above.height, "successions": part.height}
             row |= {name: int(part[name].sum()) for name in ("pairs", "matches")}
             row |= {"ties": int(part["ties"].sum()) / row["matches"], "crossed": part["crossed"].mean()}
-            row |= interval_cells(
-                "crossed", wilson_clustered(part["crossed"].to_numpy(), part["subject_label"].to_list())
-            )
+            row |= interval_cells("crossed", wilson_clustered(part["crossed"].to_numpy(), part["of_subject"].to_list()))
             row["p"] = sign_flips(np.zeros(above.height), above["crossed"].to_numpy())
             rows.append(row | {"win_rate": part["win_rate"].mean()})
     return pl.DataFrame(rows, schema=MEAN_SCHEMA, orient="row")
@@ -219,7 +220,7 @@ def _finding(rows: Rows) -> str | None:
 
 
 def _successions(study: Study) -> str | None:
-    labels = study.about.drop_nulls(["subject_label", "object_label"])
+    labels = study.about.drop_nulls(["subject_label", "object_label"]).filter(RELATION.is_not_null())
     counts = labels.group_by(SUCCESSION).agg(pl.col("object_label").n_unique())
     found = (counts["object_label"] > 1).any()
     return None if found else "no subject and relation has two objects that were asked about"
