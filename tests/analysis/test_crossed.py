@@ -146,6 +146,14 @@ def test_a_relation_is_the_same_by_its_id_however_it_is_worded():
     assert crossed_matches(worded.drop("relation_id")).height == 0
 
 
+def test_objects_that_are_numbers_in_a_csv_are_names(tmp_path):
+    scores = table_of(lambda name, year: float(ord(name) * year % 5), {"1": range(1985, 1999), "2": range(1999, 2010)})
+    scores.write_csv(tmp_path / "scores.csv")
+    read = pl.read_csv(tmp_path / "scores.csv")
+    assert read["object_label"].dtype.is_integer()
+    assert crossed_matches(read).equals(crossed_matches(scores))
+
+
 def test_a_table_that_does_not_name_its_facts_is_refused():
     scores = table_of(lambda name, year: 0.0, {"A": range(1985, 1999)})
     with pytest.raises(DataError, match="subject_label"):

@@ -16,7 +16,7 @@ from anachron.analysis.findings import FEW, Rows, interval
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, check_scores
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.statistics import interval_cells, sign_flips, wilson_clustered
-from anachron.analysis.study import ABOUT, Study
+from anachron.analysis.study import Study
 from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
 
@@ -55,14 +55,16 @@ def crossed_matches(scores: pl.DataFrame) -> pl.DataFrame:
     if lacking or not {"relation_label", "relation_id"} & {*scores.columns}:
         missing = ", ".join(lacking or ["relation_label"])
         raise DataError(f"the score table has no column {missing}; crossed matches need to know whose object each is")
-    named = [name for name in ABOUT if name in scores.columns]
-    about = checked.select("fact_id", *named).unique("fact_id", maintain_order=True)
-    unnamed = [pl.lit(None, ABOUT[name]).alias(name) for name in ABOUT if name not in named]
-    return crossed_pairs(checked, about.with_columns(unnamed))
+    empty = pl.lit(None, pl.String)
+    words = [
+        (pl.col(name).cast(pl.String) if name in scores.columns else empty).alias(name)
+        for name in (*LABELS, "object_label")
+    ]
+    return crossed_pairs(checked, checked.select("fact_id", *words).unique("fact_id", maintain_order=True))
 
 
 def crossed_pairs(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
-    """`crossed_matches` of a checked table. about: one row a fact, ``fact_id`` and its labels (`ABOUT`)."""
+    """`crossed_matches` of a checked table. about: one row a fact, ``fact_id``, `LABELS` and ``object_label``."""
     named = about.filter(
         pl.all_horizontal(pl.col("subject_label", "object_label").is_not_null(), RELATION.is_not_null())
     )
