@@ -8,9 +8,10 @@
 # Run it again to go on after an interruption. Settings, from the environment:
 #     OUT=runs/small-models   where runs and tables go
 #     MODELS="smollm2 gemma3-270m"
-#     STEPS="probe picture known independent sequence dated page"
+#     STEPS="probe crossed picture known independent sequence dated page"
 #     FACTS=200 DATES=10      probing: so many facts of mini, at most so many correct and so many incorrect dates of each
 #                             fact and granularity
+#     OBJECTS=4               crossed matches: of so many objects of each subject and relation of mini, by year
 #     UPDATES=50              editing: so many updates of mini-updates whose old fact the model knows: it finds the old
 #                             object likelier, token by token, than the new one in all five prompts
 #     DATED=20                of these so many, also asked about dates
@@ -28,9 +29,10 @@ fi
 FOLDER=$1
 OUT=${OUT:-runs/small-models}
 MODELS=${MODELS:-smollm2 gemma3-270m}
-STEPS=${STEPS:-probe picture known independent sequence dated page}
+STEPS=${STEPS:-probe crossed picture known independent sequence dated page}
 FACTS=${FACTS:-200}
 DATES=${DATES:-10}
+OBJECTS=${OBJECTS:-4}
 UPDATES=${UPDATES:-50}
 DATED=${DATED:-20}
 AFTER=${AFTER:-1,10,50}
@@ -73,6 +75,19 @@ for step in $STEPS; do
             anachron metrics "${runs[@]}" --out "$OUT/tables"
             anachron report "${runs[@]}" --out "$OUT/report"
             ;;
+        crossed) # who held when, whatever dates or objects a model prefers
+            [ -e "$OUT/mini.parquet" ] || anachron datasets mini --out "$OUT/mini.parquet"
+            [ -e "$OUT/successions.parquet" ] ||
+                python "$TOOLS/small_models.py" successions "$OUT/mini.parquet" --objects "$OBJECTS" \
+                    --out "$OUT/successions.parquet"
+            runs=()
+            for model in $MODELS; do
+                anachron probe "$FOLDER/$model" --dataset "$OUT/successions.parquet" --label "$model" \
+                    --out "$OUT/$model/crossed"
+                runs+=("$OUT/$model/crossed")
+            done
+            anachron metrics "${runs[@]}" --out "$OUT/crossed"
+            ;;
         picture) # one fact of the first model, as the README shows it
             [ -e "$OUT/picture.csv" ] ||
                 printf '%s\n' subject,relation,object,start,end 'the USA,president,Barack Obama,2009-01-20,2017-01-20' \
@@ -106,7 +121,7 @@ for step in $STEPS; do
             ;;
         page) for page in docs/results.md README.md; do python "$TOOLS/small_models.py" page "$OUT" "$page"; done ;;
         *)
-            echo "$0: no step $step; there are probe, picture, known, independent, sequence, dated and page" >&2
+            echo "$0: no step $step; there are probe, crossed, picture, known, independent, sequence, dated and page" >&2
             exit 2
             ;;
     esac

@@ -16,7 +16,7 @@ import anachron
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from small_models import FACT, draw, page, sample, table_of  # noqa: E402
+from small_models import FACT, draw, page, sample, successions, table_of  # noqa: E402
 
 
 def statements(facts=6, dates=7):
@@ -53,6 +53,28 @@ def test_updates_are_drawn_once_each_and_in_their_order():
         draw(lines, 101)
 
 
+def test_successions_are_asked_about_the_years_of_each_of_their_first_objects():
+    table = anachron.to_published(anachron.load_dataset("mini").table, "released")
+    made = successions(table, 2)
+    assert made.columns == table.columns
+    assert {*made["Granularity"]} == {"year"} and {*made["Status"]} == {"Correct", "Incorrect"}
+    assert made.select("SubjectLabel", "RelationID").n_unique() > 300
+    facts = table.unique(FACT, maintain_order=True)
+    held = table.filter(pl.col("Granularity") == "year", pl.col("Status") == "Correct")
+    groups = [*made.group_by("SubjectLabel", "RelationID", maintain_order=True)][::40]
+    assert len(groups) > 5
+    for (subject, relation), part in groups:
+        of_group = pl.col("SubjectLabel") == subject, pl.col("RelationID") == relation
+        own = facts.filter(*of_group).sort("StartDate")
+        first = own["ObjectLabel"].to_list()[:2]
+        assert own.height > 1 and {*part["ObjectLabel"]} <= {*first}
+        wanted = set()
+        for name in first:
+            years = held.filter(*of_group, pl.col("ObjectLabel") == name)["Time"].sort().to_list()
+            wanted |= {years[0], years[len(years) // 2], years[-1]} if years else set()
+        assert {*part["Time"]} == wanted
+
+
 def test_a_page_gets_the_columns_that_it_names_and_keeps_its_words(tmp_path):
     (tmp_path / "a.md").write_text(
         "## Title\n\n| x | y | z |\n| --- | --- | --- |\n| 1 | 2 | 3 |\n| 4 | 2 | 6 |\n| 1 | 5 | 9 |\n\nSource: s.\n"
@@ -73,8 +95,9 @@ def test_the_recipe_runs_from_models_to_tables_and_again_makes_nothing_twice(tmp
     environment = {
         **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "MODELS": "tiny", "FACTS": "6",
         "DATES": "3", "UPDATES": "3", "DATED": "2", "AFTER": "1,3", "METHODS": "FT,ROME,PROMPT",
-        "CORPUS_TOKENS": "5000", "FLUENCY_TOKENS": "20", "STEPS": "probe picture known independent sequence dated",
-        "OUT": str(tmp_path / "out"), "ANACHRON_CACHE": str(tmp_path / "cache"),
+        "CORPUS_TOKENS": "5000", "FLUENCY_TOKENS": "20",
+        "STEPS": "probe crossed picture known independent sequence dated", "OUT": str(tmp_path / "out"),
+        "ANACHRON_CACHE": str(tmp_path / "cache"),
     }  # fmt: skip
 
     def run():
@@ -86,6 +109,7 @@ def test_the_recipe_runs_from_models_to_tables_and_again_makes_nothing_twice(tmp
     first = run()
     out = tmp_path / "out"
     assert pl.read_csv(out / "tables" / "summary.csv")["facts"].to_list() == [6] * 8  # raw and chat
+    assert pl.read_csv(out / "crossed" / "crossed.csv")["successions"][0] > 100
     assert "president of the USA?" in (out / "timeline.svg").read_text()
     lines = (out / "tiny" / "known.jsonl").read_text().splitlines()
     lm = anachron.load_model("demo")

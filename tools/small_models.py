@@ -1,7 +1,8 @@
-"""Three steps of recipes/small-models.sh that no command does: a sample of statements, the updates whose old fact a
-model knows, and the page of results with the tables that were measured.
+"""Four steps of recipes/small-models.sh that no command does: a sample of statements, the statements of successions,
+the updates whose old fact a model knows, and the page of results with the tables that were measured.
 
     python tools/small_models.py sample mini.parquet --facts 200 --dates 10 --out sample.parquet
+    python tools/small_models.py successions mini.parquet --objects 4 --out successions.parquet
     python tools/small_models.py draw lacking.jsonl --count 50 --out known.jsonl
     python tools/small_models.py page runs/small-models docs/results.md
 
@@ -39,6 +40,27 @@ def sample(statements: pl.DataFrame, facts: int, dates: int) -> pl.DataFrame:
         .head(dates)
     )
     return kept.sort("row").select(statements.columns)
+
+
+def successions(statements: pl.DataFrame, objects: int) -> pl.DataFrame:
+    """The statements of the first so many objects of each subject and relation that has two or more, for the first, the
+    middle and the last year in which each of them held: what crossed matches need, by year.
+
+    Columns as `anachron datasets` writes them; the order of the rows is kept. A statement that an object's fact lacks
+    (a year that is too far from its period) stays out.
+    """
+    key = ["SubjectLabel", "RelationID"]
+    facts = statements.select(FACT).unique(maintain_order=True).filter(pl.len().over(key) > 1)
+    first = facts.sort([*key, "StartDate"], maintain_order=True).group_by(key, maintain_order=True).head(objects)
+    years = statements.with_row_index("row").filter(
+        pl.col("Granularity") == "year", pl.col("Status").is_in(["Correct", "Incorrect"])
+    )
+    years = years.join(first, on=FACT, how="semi", nulls_equal=True)
+    own = years.filter(pl.col("Status") == "Correct").sort(*FACT, "Time")
+    own = own.with_columns(pl.len().over(FACT).alias("of"), pl.int_range(pl.len()).over(FACT).alias("place"))
+    chosen = own.filter(pl.any_horizontal(pl.col("place") == at for at in (0, pl.col("of") // 2, pl.col("of") - 1)))
+    asked = years.join(chosen.select(*key, "Time").unique(), on=[*key, "Time"], how="semi")
+    return asked.sort("row").select(statements.columns)
 
 
 def draw(lines: Sequence[str], count: int) -> list[str]:
@@ -106,6 +128,10 @@ def main() -> None:
     step.add_argument("--facts", type=int, default=200)
     step.add_argument("--dates", type=int, default=10)
     step.add_argument("--out", type=Path, required=True)
+    step = steps.add_parser("successions")
+    step.add_argument("statements", type=Path)
+    step.add_argument("--objects", type=int, default=4)
+    step.add_argument("--out", type=Path, required=True)
     step = steps.add_parser("draw")
     step.add_argument("updates", type=Path)
     step.add_argument("--count", type=int, default=50)
@@ -118,6 +144,10 @@ def main() -> None:
         made = sample(pl.read_parquet(arguments.statements), arguments.facts, arguments.dates)
         made.write_parquet(arguments.out)
         print(f"{made.height} statements of {arguments.facts} facts written to {arguments.out}")
+    elif arguments.step == "successions":
+        made = successions(pl.read_parquet(arguments.statements), arguments.objects)
+        made.write_parquet(arguments.out)
+        print(f"{made.height} statements of {made.select(FACT).n_unique()} facts written to {arguments.out}")
     elif arguments.step == "draw":
         lines = arguments.updates.read_text(encoding="utf-8").splitlines(keepends=True)
         text = "".join(draw(lines, arguments.count))
