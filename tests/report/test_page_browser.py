@@ -367,7 +367,7 @@ def test_a_click_opens_the_timeline_of_a_fact(page, study):
     page.fill("#search", "Object 12")
     page.locator("#facts-table tbody tr", has_text="Object 12").first.click()
     wait_for_timeline(page, "fact0012")
-    assert page.inner_text("#timeline-title") == "Subject 6 | head of state | Object 12"
+    assert page.inner_text("#timeline-title") == "Subject 4 | head of state | Object 12"
     (panel,) = marks(page)
     check_panel(panel, expected_marks(study, 0, "fact0012", "year"))
     held = page.evaluate(f"{CHART}.layout.shapes.map(s => [s.x0, s.x1])")
