@@ -55,7 +55,6 @@ wrong: a date more than a month off, an old value that was not the last one, a n
 subject that means something else to whoever is asked. For {only} of its rows nothing better than the source was found.
 
 {first}
-
 Each sample was drawn after the corrections of the previous ones. `tests/changes/readings.csv` lists every error and its
 correction.
 """
@@ -86,9 +85,8 @@ def _licences() -> list[str]:
     """Of each source its licence, from the credits of the package."""
     credits = files("anachron.data").joinpath("mini/CHANGES.md").read_text("utf-8")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in credits.splitlines() if line[:3] == "| `"]
-    return [
-        f"* {source}: {licence.replace(' (below)', '')}" for source, _, _, licence in rows[1:] if "as t" not in licence
-    ]
+    elsewhere = [(source, licence) for source, _, repository, licence in rows if "github.com/" in repository]
+    return [f"* {source}: {licence.replace(' (below)', '')}" for source, licence in elsewhere]
 
 
 def counts_of_years(real: pl.DataFrame) -> list[tuple[str, int, int]]:

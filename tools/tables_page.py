@@ -32,7 +32,7 @@ SHARED = 2  # tables from which on a column of the same name and content is desc
 def tables_page() -> str:
     """The page as Markdown."""
     every = catalogue.every_analysis()
-    counts = Counter(column for analysis in every for column in said(analysis))
+    counts = Counter(column for analysis in every for column in described(analysis))
     common: dict[str, tuple[str, str]] = {}  # of each name the content that most tables have
     for column, count in counts.most_common():
         if count >= SHARED:
@@ -42,15 +42,15 @@ def tables_page() -> str:
     return "\n".join([*parts, "## Columns of several tables\n", *_columns(shared)])
 
 
-def said(analysis: Analysis) -> list[tuple[str, str]]:
+def described(analysis: Analysis) -> list[tuple[str, str]]:
     """The columns that need words: not the ends of an interval, of which the head says all."""
     return [(name, meaning) for name, meaning in analysis.columns.items() if meaning not in ENDS]
 
 
 def _section(analysis: Analysis, shared: Collection[tuple[str, str]]) -> str:
     needs = "; ".join(need.words for need in analysis.needs) or "only scores"
-    own = [column for column in said(analysis) if column not in shared]
-    others = [f"`{name}`" for name, meaning in said(analysis) if (name, meaning) in shared]
+    own = [column for column in described(analysis) if column not in shared]
+    others = [f"`{name}`" for name, meaning in described(analysis) if (name, meaning) in shared]
     also = [f"[Shared](#columns-of-several-tables): {', '.join(others)}.", ""] if others else []
     head = f"## {analysis.name}\n\n{analysis.title}. Source: {analysis.source}. Needs: {needs}.\n"
     return "\n".join([head, *(_columns(own) if own else []), *also])

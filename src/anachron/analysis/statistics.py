@@ -312,19 +312,10 @@ def wilson_mean(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     and its part in n are this package's own; tests simulate what it covers. Raises `ValueError` for a value below 0 or
     above 1.
     """
-    data = np.asarray(values, dtype=np.float64)
-    n = data.size
-    if n == 0:
+    data = _shares(values)
+    if not data.size:
         return nan, nan
-    if not (data.min() >= -ROUNDING and data.max() <= 1 + ROUNDING):
-        raise ValueError(
-            f"values from {data.min():g} to {data.max():g}; an interval of shares needs them within 0 to 1"
-        )
-    mean = min(1.0, max(0.0, float(data.mean())))
-    largest = mean * (1 - mean)
-    variance = float(data.var(ddof=1)) if n > 1 else 0.0
-    spread = min(1.0, variance / (largest + variance / n)) if largest > 0 else 1.0
-    return wilson_effective(mean, n / (spread + (1 - spread) / n))
+    return _wilson_varied(float(data.mean()), float(data.var(ddof=1)) if data.size > 1 else 0.0, data.size)
 
 
 def wilson_clustered(
@@ -337,22 +328,33 @@ def wilson_clustered(
     G / (G - 1) of G clusters. The largest there is, of clusters that are all 0 or all 1, is m (1 - m) times the sum of
     their squared shares of the values. (NaN, NaN) of nothing; raises `ValueError` for a value below 0 or above 1.
     """
-    data = np.asarray(values, dtype=np.float64)
-    if data.size == 0:
+    data = _shares(values)
+    if not data.size:
         return nan, nan
-    if not (data.min() >= -ROUNDING and data.max() <= 1 + ROUNDING):
+    _, group = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    sizes, sums, mean = np.bincount(group), np.bincount(group, data), float(data.mean())
+    number = len(sizes)
+    factor = number / (number - 1) if number > 1 else 0.0
+    variance = number * factor * float(np.square(sums - mean * sizes).sum()) / data.size**2  # of one of G like these
+    return _wilson_varied(mean, variance, number, number * float(np.square(sizes / data.size).sum()))
+
+
+def _shares(values: Sequence[float] | np.ndarray) -> np.ndarray:
+    data = np.asarray(values, dtype=np.float64)
+    if data.size and not (data.min() >= -ROUNDING and data.max() <= 1 + ROUNDING):
         raise ValueError(
             f"values from {data.min():g} to {data.max():g}; an interval of shares needs them within 0 to 1"
         )
-    _, group = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    sizes, sums = np.bincount(group).astype(float), np.bincount(group, data)
-    number, mean = len(sizes), min(1.0, max(0.0, float(data.mean())))
-    factor = number / (number - 1) if number > 1 else 0.0
-    variance = number * factor * float(np.square(sums - mean * sizes).sum()) / data.size**2  # of one of G like these
-    cap = number * float(np.square(sizes / data.size).sum())  # 1 where all clusters are of one size
+    return data
+
+
+def _wilson_varied(mean: float, variance: float, number: int, most: float = 1.0) -> tuple[float, float]:
+    """Wilson's interval of the mean of so many units with this variance. most: how often the variance of yes and no
+    they can have at most, 1 of units of one size."""
+    mean = min(1.0, max(0.0, mean))
     largest = mean * (1 - mean)
-    spread = min(cap, variance / (largest + variance / number)) if largest > 0 else cap
-    return wilson_effective(mean, number / (spread + (cap - spread) / number))
+    spread = min(most, variance / (largest + variance / number)) if largest > 0 else most
+    return wilson_effective(mean, number / (spread + (most - spread) / number))
 
 
 def wilson_effective(share: float, trials: float) -> tuple[float, float]:

@@ -156,8 +156,8 @@ def _tell(tables: "Written", data: "Dataset", folders: list[Path], out: Path, as
         left_out = {} if data.left_out is None else {"left_out": data.left_out.to_dicts()}
         runs = [str(folder) for folder in folders]
         crossed = tables.tables["crossed"].to_dicts() if "crossed" in tables.tables else []
-        summary = {"summary": tables.summary.to_dicts(), "crossed": crossed}
-        print_json({**summary, "notes": tables.notes, "runs": runs, **left_out})
+        found = {"summary": tables.summary.to_dicts(), "crossed": crossed, "notes": tables.notes, "runs": runs}
+        print_json({**found, **left_out})
         return
     stdout().print(summary_table(tables.summary))
     for line in crossed_lines(tables.tables):

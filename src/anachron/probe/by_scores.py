@@ -55,7 +55,7 @@ class ByScores(Respondent):
             .join(pl.DataFrame(timelines), on="fact_id", how="left", maintain_order="left")
         )
         loss = None if earlier is None else loss_against(*on_shared_dates(earlier, scores))
-        more = {"crossed": crossed_of_run(scored.scores)}
+        more = {"crossed": crossed_of_run(scores)}
         return JudgedFacts(scored.record["settings"]["label"], found, facts.data.facts, present, loss, more=more)
 
     def probe(self, data: Dataset, out: Path | str, callbacks: Callbacks | None = None) -> ProbeResult:

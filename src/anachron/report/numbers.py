@@ -1,5 +1,8 @@
 """Numbers as a terminal, a page and tables print them."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 
 def percent(share: float | None, digits: int = 1, *, floor: bool = False, missing: str = "-") -> str:
     """A share in per cent, ``97.1``. floor: what is above 0 and would be printed as 0 is said to be below, ``<0.1``."""
@@ -12,6 +15,12 @@ def percent(share: float | None, digits: int = 1, *, floor: bool = False, missin
 def interval(low: float | None, high: float | None) -> str:
     """Two shares in per cent, ``93.0 to 98.9``; nothing where there is no interval."""
     return "" if low is None or high is None else f"{percent(low)} to {percent(high)}"
+
+
+def share_cells(row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Of each named share of a row two cells: the share, and its interval (``NAME_low`` to ``NAME_high``)."""
+    pairs = ((percent(row[name]), interval(row[f"{name}_low"], row[f"{name}_high"])) for name in names)
+    return [cell for pair in pairs for cell in pair]
 
 
 def p_value(p: float) -> str:

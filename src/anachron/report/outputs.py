@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from anachron.analysis import catalogue
 from anachron.analysis.analyses.analysis import Analysis
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, without_matches
+from anachron.analysis.plots.charts import NAMES
 from anachron.analysis.study import Study
 from anachron.core.notebook import html_record, html_table
 from anachron.io.files import Json, versions, write_bytes, write_json
 from anachron.io.tables import harmless, write_table
-from anachron.report.numbers import interval, p_value, percent
+from anachron.report.numbers import p_value, share_cells
 from anachron.report.table import Column, Table
 
 PRINTED_ROWS = 1000
@@ -45,22 +45,17 @@ class Written:
         """The summary, in per cent, or else what tables there are."""
         if "summary" not in self.tables:
             return html_record("Tables", {name: f"{table.height:,} rows" for name, table in self.tables.items()})
-        header = ("model", "format", "prefix", "dates", "facts", "W %", "95 %", "R %", "95 %")
+        shares = [title for name in NAMES.values() for title in (f"{name} %", "95 %")]
+        header = ("model", "format", "prefix", "dates", "facts", *shares)
         rows = [
             (
                 *(row[name] for name in ("model", "format", "prefix", "granularity")),
                 f"{row['facts']:,}",
-                *(cell for name in ("win_rate", "robustness") for cell in _share(row, name)),
+                *share_cells(row, NAMES),
             )
             for row in self.summary.iter_rows(named=True)
         ]
         return html_table("Win rate W and robustness R, mean over facts", header, rows)
-
-
-def _share(row: Mapping[str, Any], name: str) -> tuple[str, str]:
-    """A share in per cent and its interval."""
-    mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
-    return percent(mean), interval(low, high)
 
 
 def write_tables(

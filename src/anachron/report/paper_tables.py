@@ -7,6 +7,7 @@ import polars as pl
 
 from anachron.analysis.analyses.analysis import Analysis, InPaper
 from anachron.analysis.metrics import POOLED, RUN_KEYS
+from anachron.analysis.plots.charts import NAMES
 from anachron.core.errors import ConfigError
 from anachron.evaluate.results import UNEDITED, method_label
 from anachron.report.edits.dated import COLUMNS as PORTABILITY_COLUMNS
@@ -29,7 +30,6 @@ UNITS = {  # of a heading: the factor and the decimals of its numbers
     "(%)": (100.0, 1), "(points)": (100.0, 1), "(nats)": (1.0, 2), "(days)": (1.0, 0), "(millions)": (1e-6, 1),
 }  # fmt: skip
 TOGETHER = ["all", "top"]  # what rows over several models or formats are called
-NAMES = {"win_rate": "W", "robustness": "R"}
 
 
 def check_style(style: str) -> str:
@@ -48,10 +48,7 @@ def summary_paper(summary: pl.DataFrame) -> PaperTable:
     facts = same_count(summary["facts"], "facts")
     if facts is None:
         words["n"] = [f"{count:,}" for count in summary["facts"]]
-    numbers = [
-        _share(summary, heading, name, best=best)
-        for heading, name, best in (("W (%)", "win_rate", "high"), ("R (%)", "robustness", "high"))
-    ]
+    numbers = [_share(summary, f"{title} (%)", name, best="high") for name, title in NAMES.items()]
     of_chance = _share(summary, "random R (%)", "random_robustness", decimals=3)
     printed = set(map(of_chance.mean, range(summary.height)))
     chance = f"R {printed.pop()} %" if len(printed) == 1 else "R as in the last column"

@@ -11,8 +11,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anachron.analysis.analyses.analysis import LEVEL, LEVEL_WORD, RIGHT, RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
-from anachron.analysis.findings import FEW, Rows, interval
+from anachron.analysis.analyses.analysis import (
+    LEVEL,
+    LEVEL_WORD,
+    RIGHT,
+    RUN,
+    RUN_WORDS,
+    WORDS,
+    Analysis,
+    Chart,
+    InPaper,
+    Need,
+)
+from anachron.analysis.findings import FEW, Row, Rows, interval
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, check_scores
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.statistics import interval_cells, sign_flips, wilson_clustered
@@ -60,11 +71,12 @@ def crossed_matches(scores: pl.DataFrame) -> pl.DataFrame:
         (pl.col(name).cast(pl.String) if name in scores.columns else empty).alias(name)
         for name in (*LABELS, "object_label")
     ]
-    return crossed_pairs(checked, checked.select("fact_id", *words).unique("fact_id", maintain_order=True))
+    about = checked.select("fact_id", *words).unique("fact_id", maintain_order=True)
+    return pl.concat([crossed_pairs(run, about) for run in checked.partition_by(RUN_KEYS, maintain_order=True)])
 
 
 def crossed_pairs(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
-    """`crossed_matches` of a checked table. about: one row a fact, ``fact_id``, `LABELS` and ``object_label``."""
+    """`crossed_matches` of one checked run. about: one row a fact, ``fact_id``, `LABELS` and ``object_label``."""
     named = about.filter(
         pl.all_horizontal(pl.col("subject_label", "object_label").is_not_null(), RELATION.is_not_null())
     )
@@ -105,12 +117,9 @@ def crossed_pairs(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.lit(GLOBAL).alias("granularity"))
     )
     columns = [*PAIR_SCHEMA, "at", "at_other"]
-    rank = {name: i for i, name in enumerate((*GRANULARITIES, GLOBAL))}
     table = pl.concat([pairs.select(columns), whole.select(columns)])
-    runs = {key: i for i, key in enumerate(scores.select(RUN_KEYS).unique(maintain_order=True).rows())}
-    order = pl.Series([runs[key] for key in table.select(RUN_KEYS).rows()], dtype=pl.Int64)
-    level = pl.col("granularity").replace_strict(rank, return_dtype=pl.Int8)
-    return table.sort(order, level, "at", "at_other").select(pl.col(n).cast(kind) for n, kind in PAIR_SCHEMA.items())
+    level = pl.col("granularity").cast(pl.Enum(charts.LEVELS))  # year, month, day, global
+    return table.sort(level, "at", "at_other").select(pl.col(n).cast(kind) for n, kind in PAIR_SCHEMA.items())
 
 
 def _counted(sides: pl.DataFrame) -> list[pl.Series]:
@@ -160,13 +169,18 @@ def mean_crossed(pairs: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=MEAN_SCHEMA, orient="row")
 
 
-def crossed_of_run(scores: pl.DataFrame) -> dict[str, Any] | None:
-    """Of the score table of one run the row of `mean_crossed` over all relations, at the granularity that has the most
-    successions, without the run's name; ``None`` where no two objects make a match."""
-    means = mean_crossed(crossed_matches(scores)).filter(relation=EVERY)
-    if not means.height:
-        return None
-    return means.filter(granularity=main_level(means)).drop(*RUN_KEYS, "relation").row(0, named=True)
+def main_row(rows: Rows) -> Row:
+    """Of the rows of `mean_crossed` of one run that over all relations, at the granularity with the most successions.
+
+    Objects of one subject are mostly asked about the same years, but seldom about the same months and days.
+    """
+    return max((row for row in rows if row["relation"] == EVERY), key=lambda row: row["successions"])
+
+
+def crossed_of_run(scores: pl.DataFrame) -> Row | None:
+    """The main row of the scores of one run, without the run's name; ``None`` where no two objects make a match."""
+    rows = mean_crossed(crossed_matches(scores)).drop(RUN_KEYS).rows(named=True)
+    return {name: value for name, value in main_row(rows).items() if name != "relation"} if rows else None
 
 
 def of_study(study: Study) -> pl.DataFrame:
@@ -174,19 +188,10 @@ def of_study(study: Study) -> pl.DataFrame:
     return study.map(lambda run: crossed_pairs(run, study.about))
 
 
-def main_level(table: pl.DataFrame) -> str:
-    """The granularity with the most successions, of equals the first.
-
-    Objects of one subject are mostly asked about the same years, but seldom about the same months and days.
-    """
-    counts = table.group_by("granularity", maintain_order=True).agg(pl.col("successions").sum())
-    return str(counts.sort("successions", descending=True, maintain_order=True)["granularity"][0])
-
-
 def draw(table: pl.DataFrame) -> "style.Figure":
     """The share of crossed matches won, with its interval, beside W between the same dates; one half is chance."""
     rows = style.check("crossed", table.filter(relation=EVERY), "crossed")
-    level = main_level(rows)
+    level = main_row(rows.rows(named=True))["granularity"]
     rows = rows.filter(granularity=level)
     labels = style.run_labels(rows, "format", "prefix")
     height = marks.rows_height(labels, 0.25) + 0.9
@@ -214,7 +219,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 
 def _finding(rows: Rows) -> str | None:
-    row = max((row for row in rows if row["relation"] == EVERY), key=lambda row: row["successions"])
+    row = main_row(rows)
     if row["subjects"] < FEW:
         return None
     side = "above" if row["crossed_low"] > 0.5 else "below" if row["crossed_high"] < 0.5 else "not apart from"
@@ -228,12 +233,6 @@ def _successions(study: Study) -> str | None:
     return None if found else "no subject and relation has two objects that were asked about"
 
 
-ABOUT_MEANS = {
-    "subjects": "subjects",
-    "successions": "subjects and relations with two objects or more",
-    "pairs": "pairs of their objects",
-    "matches": "crossed matches",
-}
 SUCCESSIONS = Need("two objects of a subject and relation", _successions)
 EMPTY = "no two objects of a subject and relation were asked about at a date of each one's own period"
 CROSSED = Analysis(
@@ -255,7 +254,10 @@ CROSSED = Analysis(
         **RUN,
         **LEVEL,
         "relation": "`all` together, or one",
-        **ABOUT_MEANS,
+        "subjects": "subjects",
+        "successions": "subjects and relations with two objects or more",
+        "pairs": "pairs of their objects",
+        "matches": "crossed matches",
         "ties": "share of them that are ties",
         "crossed": "share won, a tie is half a win; mean over pairs, then over successions",
         "crossed_low": "lower end of its 95 % interval",
@@ -279,9 +281,7 @@ CROSSED_PAIRS = Analysis(
     columns={
         **RUN,
         **LEVEL,
-        "subject_label": "as in the data set",
-        "relation_id": "as in the data set",
-        "relation_label": "as in the data set",
+        **dict.fromkeys(LABELS, WORDS["subject_label"]),
         "object_label": "one object",
         "other_label": "the other one",
         "matches": "a date of the one's own period and a date of the other's",

@@ -307,7 +307,7 @@ def _correlations_finding(rows: Rows) -> str | None:
     if not sure:
         return None
     row = max(sure, key=lambda row: abs(row["r"]))
-    score = {"win_rate": "W", "robustness": "R"}[row["score"]]
+    score = charts.NAMES[row["score"]]
     r = f"{row['r']:+.2f}".replace("-", MINUS)
     passed = "only this one" if len(sure) == 1 else f"this one and {len(sure) - 1} with smaller r"
     tests = "" if len(tested) == 1 else f"; of {len(tested)} tests, {passed} passed"

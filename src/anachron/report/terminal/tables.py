@@ -5,10 +5,12 @@ from typing import Any
 
 import polars as pl
 
-from anachron.analysis.analyses.crossed import CROSSED, EVERY, main_level
+from anachron.analysis.analyses.crossed import CROSSED, main_row
 from anachron.analysis.metrics import RUN_KEYS
+from anachron.analysis.plots.charts import NAMES
+from anachron.analysis.plots.style import run_labels
 from anachron.data.card import PUBLISHED_STATISTICS, number
-from anachron.report.numbers import interval, percent
+from anachron.report.numbers import percent, share_cells
 from anachron.report.table import Column, Table
 from anachron.wikidata.updates.card import PUBLISHED as PUBLISHED_UPDATES
 
@@ -21,7 +23,8 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
     same = [name for name in ("format", "prefix") if summary[name].n_unique() == 1]
     same_in_all = ", ".join(f"{name} {summary[name][0]}" for name in same)
     named = ["model", *(name for name in ("format", "prefix") if name not in same)]
-    numbers = ("facts", "W %", "95 %", "R %", "95 %", "ties %", "near-ties %", "random R %")
+    numbers = ["facts", *(title for name in NAMES.values() for title in (f"{name} %", "95 %"))]
+    numbers += ["ties %", "near-ties %", "random R %"]
     columns = [
         *(Column(name, once=True) for name in named),
         Column("dates"),
@@ -32,10 +35,7 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
             *(row[name] for name in named),
             row["granularity"],
             f"{row['facts']:,}",
-            percent(row["win_rate"]),
-            interval(row["win_rate_low"], row["win_rate_high"]),
-            percent(row["robustness"]),
-            interval(row["robustness_low"], row["robustness_high"]),
+            *share_cells(row, NAMES),
             percent(row["ties"], 3),
             percent(row["near_ties"], 3),
             percent(row["random_robustness"], 3),
@@ -53,20 +53,20 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
 
 def crossed_words(row: Mapping[str, Any]) -> str:
     """What a row of the table ``crossed`` says, in a line."""
-    share = f"{percent(row['crossed'])} % won ({interval(row['crossed_low'], row['crossed_high'])})"
+    share, ends = share_cells(row, ["crossed"])
     pairs = f"{row['pairs']:,} pairs of objects"
-    return f"crossed matches by {row['granularity']}: {share} of {pairs}; any preference wins half"
+    return f"crossed matches by {row['granularity']}: {share} % won ({ends}) of {pairs}; any preference wins half"
 
 
 def crossed_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
-    """A line for each run of the table ``crossed``, where there is one; by its name where there are several."""
+    """A line for each run of the table ``crossed``, where there is one; with its name where there are several."""
     if CROSSED.name not in tables:
         return
-    runs = tables[CROSSED.name].filter(relation=EVERY).partition_by(RUN_KEYS, maintain_order=True)
-    for run in runs:
-        words = crossed_words(run.filter(granularity=main_level(run)).row(0, named=True))
-        name = ", ".join(run[key][0] for key in RUN_KEYS if len({part[key][0] for part in runs}) > 1)
-        yield f"{name}: {words}" if name else words
+    runs = tables[CROSSED.name].partition_by(RUN_KEYS, maintain_order=True)
+    rows = [main_row(run.rows(named=True)) for run in runs]
+    names = run_labels(pl.DataFrame(rows, infer_schema_length=None), "format", "prefix")
+    for name, row in zip(names, rows, strict=True):
+        yield f"{name}: {crossed_words(row)}" if len(rows) > 1 else crossed_words(row)
 
 
 AUDIT_LINES = {
