@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.errors import DataError
-from anachron.io.schemas import FINITE, NOT_BLANK, PROBABILITY, Column, Schema, one_of, refuse_duplicates
+from anachron.io.schemas import FINITE, NOT_BLANK, PROBABILITY, ColumnSchema, Schema, one_of, refuse_duplicates
 
 TABLE = Schema(
     "pets",
     {
-        "name": Column(filled=True, rules=(NOT_BLANK,)),
-        "kind": Column(filled=True, rules=(one_of(("cat", "dog")),)),
-        "age": Column(pl.Int64),
-        "share": Column(pl.Float64, rules=(FINITE, PROBABILITY)),
-        "way": Column(optional=True, absent="plain"),
+        "name": ColumnSchema(filled=True, rules=(NOT_BLANK,)),
+        "kind": ColumnSchema(filled=True, rules=(one_of(("cat", "dog")),)),
+        "age": ColumnSchema(pl.Int64),
+        "share": ColumnSchema(pl.Float64, rules=(FINITE, PROBABILITY)),
+        "way": ColumnSchema(optional=True, absent="plain"),
     },
     ("name",),
 )
@@ -62,13 +62,13 @@ def test_a_refusal_names_table_row_value_rule_and_fix(column: str, cells: list[A
 def test_missing_columns_are_named_with_what_to_do():
     with pytest.raises(DataError, match=r"^pets lacks the columns kind, age; it needs name, kind, age, share$"):
         TABLE.read(pl.DataFrame(GOOD).drop("kind", "age"))
-    told = Schema("pets.csv", {"name": Column()}, remedy="ask the vet")
+    told = Schema("pets.csv", {"name": ColumnSchema()}, remedy="ask the vet")
     with pytest.raises(DataError, match=r"^pets\.csv lacks the column name; ask the vet$"):
         told.read(pl.DataFrame({"x": [1]}))
 
 
 def test_truth_values_of_text_files():
-    flags = Schema("flags", {"known": Column(pl.Boolean)})
+    flags = Schema("flags", {"known": ColumnSchema(pl.Boolean)})
     assert flags.read(pl.DataFrame({"known": ["true", "false", None]}))["known"].to_list() == [True, False, None]
     with pytest.raises(DataError, match="row 2: known 'yes' is no Boolean"):
         flags.read(pl.DataFrame({"known": ["true", "yes"]}))
@@ -76,7 +76,7 @@ def test_truth_values_of_text_files():
 
 def test_a_text_is_no_list():
     with pytest.raises(DataError, match=r"^lists"):
-        Schema("lists", {"names": Column(pl.List(pl.Int64))}).read(pl.DataFrame({"names": ["a"]}))
+        Schema("lists", {"names": ColumnSchema(pl.List(pl.Int64))}).read(pl.DataFrame({"names": ["a"]}))
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 2))), max_size=8))
@@ -113,7 +113,7 @@ def test_numbers_are_read_as_python_reads_them(cells: list[Any]):
     texts = [None if cell is None else str(cell) for cell in cells]
     table, schema = (
         pl.DataFrame({"n": texts}, schema={"n": pl.String}),
-        Schema("t", {"n": Column(pl.Float64, rules=(FINITE,))}),
+        Schema("t", {"n": ColumnSchema(pl.Float64, rules=(FINITE,))}),
     )
     if all(map(fine, texts)):
         assert schema.read(table)["n"].to_list() == [None if text is None else float(text) for text in texts]

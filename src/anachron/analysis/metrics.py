@@ -16,7 +16,7 @@ from anachron.analysis.statistics import RESAMPLES, bootstrap_mean, interval_cel
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.errors import DataError
 from anachron.core.periods import STATUSES
-from anachron.io.schemas import FINITE, Column, Schema, one_of, refuse_duplicates, refuse_rows
+from anachron.io.schemas import FINITE, ColumnSchema, Schema, one_of, refuse_duplicates, refuse_rows
 
 RUN_KEYS = ["model", "format", "prefix"]
 RunKey = tuple[str, str, str]  # model, format, prefix
@@ -37,13 +37,13 @@ FACT_SCHEMA = {
 SCORES = Schema(
     "the score table",
     {
-        **dict.fromkeys(FACT_KEYS, Column(filled=True)),
-        "format": Column(filled=True, rules=(one_of(FORMATS),)),
-        "granularity": Column(filled=True, rules=(one_of(GRANULARITIES),)),
-        "time": Column(),
-        "status": Column(filled=True, rules=(one_of(STATUSES),)),
-        "alpha": Column(pl.Float64),
-        "logp": Column(pl.Float64, filled=True, rules=(FINITE,)),
+        **dict.fromkeys(FACT_KEYS, ColumnSchema(filled=True)),
+        "format": ColumnSchema(filled=True, rules=(one_of(FORMATS),)),
+        "granularity": ColumnSchema(filled=True, rules=(one_of(GRANULARITIES),)),
+        "time": ColumnSchema(),
+        "status": ColumnSchema(filled=True, rules=(one_of(STATUSES),)),
+        "alpha": ColumnSchema(pl.Float64),
+        "logp": ColumnSchema(pl.Float64, filled=True, rules=(FINITE,)),
     },
 )
 SCORE_COLUMNS = tuple(SCORES.columns)

@@ -10,7 +10,7 @@ from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.question_tables import QUESTION_COLUMNS
 from anachron.data.statements import FactWithQuestion
-from anachron.io.schemas import NOT_BLANK, Column, Rule, Schema
+from anachron.io.schemas import NOT_BLANK, CellRule, ColumnSchema, Schema
 from anachron.io.stores import Place
 from anachron.io.tables import read_table
 
@@ -27,7 +27,7 @@ OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))
 QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | QUESTION_COLUMNS
 # What statements cannot be made without. Facts written by hand need no more.
 ASKED = ("subject_label", "relation_label", "object_label", "start", "end", "question")
-MARKED = Rule(lambda question: question.str.ends_with("?"), "must end with '?'")
+MARKED = CellRule(lambda question: question.str.ends_with("?"), "must end with '?'")
 
 
 def read_questions(path: Place | str) -> pl.DataFrame:
@@ -39,9 +39,9 @@ def read_questions(path: Place | str) -> pl.DataFrame:
     """
     raw = read_table(path)
     types = QUESTIONS_SCHEMA | ({"other_periods": OTHER_PERIODS} if "other_periods" in raw.columns else {})
-    columns = {name: Column(kind, optional=True) for name, kind in types.items()}
-    columns |= dict.fromkeys(ASKED, Column(filled=True, rules=(NOT_BLANK,)))
-    columns["question"] = Column(filled=True, rules=(NOT_BLANK, MARKED))
+    columns = {name: ColumnSchema(kind, optional=True) for name, kind in types.items()}
+    columns |= dict.fromkeys(ASKED, ColumnSchema(filled=True, rules=(NOT_BLANK,)))
+    columns["question"] = ColumnSchema(filled=True, rules=(NOT_BLANK, MARKED))
     remedy = "" if "question" in raw.columns else "verbalize the facts first"
     table = Schema(str(path), columns, remedy=remedy).read(raw)
     if not table.height:

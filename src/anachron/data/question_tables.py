@@ -8,7 +8,7 @@ import polars as pl
 
 from anachron.core.errors import DataError
 from anachron.io.json_answers import by_frequency
-from anachron.io.schemas import EMPTY, Column, Schema, refuse_duplicates, refuse_missing, refuse_rows
+from anachron.io.schemas import EMPTY, ColumnSchema, Schema, refuse_duplicates, refuse_missing, refuse_rows
 from anachron.io.tables import harmless
 from anachron.text.templates import FactToWord, Failed, Outcome, Verbalised
 from anachron.text.verbalize import NEEDED, NEEDED_BY_MODELS, fact_to_word
@@ -39,7 +39,7 @@ def facts_table(table: pl.DataFrame, name: str) -> pl.DataFrame:
     ids = pl.col("fact_id")  # of any type, which it keeps
     refuse_rows(table, "fact_id", ids.is_null() | (ids.cast(pl.String) == ""), EMPTY, name)
     refuse_duplicates(table, ["fact_id"], name)
-    numbers = {column: Column(kind) for column, kind in NUMBERS.items() if column in table.columns}
+    numbers = {column: ColumnSchema(kind) for column, kind in NUMBERS.items() if column in table.columns}
     return Schema(name, numbers).read(table, others=True)
 
 

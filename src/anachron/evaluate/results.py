@@ -15,7 +15,7 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
 from anachron.core.facts import DECISIONS, REPLACEMENT, SCENARIOS
 from anachron.core.labels import PLAIN, VARIANTS
-from anachron.io.schemas import FINITE, NOT_BELOW_0, PROBABILITY, Column, Schema, one_of, refuse_rows
+from anachron.io.schemas import FINITE, NOT_BELOW_0, PROBABILITY, ColumnSchema, Schema, one_of, refuse_rows
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
 TARGET_KINDS = ("update", "generalization")
@@ -78,7 +78,7 @@ def schema(
     """
     allowed, absent = {**KNOWN, **(known or {})}, {**BEFORE, **(before or {})}
     columns = {
-        column: Column(
+        column: ColumnSchema(
             kind,
             filled=column in REQUIRED,
             optional=column in absent,

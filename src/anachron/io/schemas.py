@@ -18,26 +18,26 @@ Kind = DataType | DataTypeClass
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CellRule:
     """What holds of each cell of a column that is not empty. words: what is said of one that breaks it."""
 
     holds: Callable[[pl.Expr], pl.Expr]
     words: str
 
 
-def one_of(known: Sequence[str]) -> Rule:
-    return Rule(lambda cell: cell.is_in(list(known)), f"is unknown; use one of {', '.join(known)}")
+def one_of(known: Sequence[str]) -> CellRule:
+    return CellRule(lambda cell: cell.is_in(list(known)), f"is unknown; use one of {', '.join(known)}")
 
 
 EMPTY = "is empty; every row needs one"
-NOT_BLANK = Rule(lambda cell: cell.str.strip_chars() != "", EMPTY)
-FINITE = Rule(lambda cell: cell.is_finite(), "is not a finite number; give one or leave it empty")
-PROBABILITY = Rule(lambda cell: cell.is_between(0, 1), "is not a probability; it must be 0 to 1, not a logarithm")
-NOT_BELOW_0 = Rule(lambda cell: cell >= 0, "is below 0; it must be 0 or more, or null")
+NOT_BLANK = CellRule(lambda cell: cell.str.strip_chars() != "", EMPTY)
+FINITE = CellRule(lambda cell: cell.is_finite(), "is not a finite number; give one or leave it empty")
+PROBABILITY = CellRule(lambda cell: cell.is_between(0, 1), "is not a probability; it must be 0 to 1, not a logarithm")
+NOT_BELOW_0 = CellRule(lambda cell: cell >= 0, "is below 0; it must be 0 or more, or null")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnSchema:
     """A column: its type, whether each row must have a value, whether the whole column may be missing, its rules.
 
     absent: what an empty cell becomes, as in tables that were written before the column was.
@@ -46,7 +46,7 @@ class Column:
     kind: Kind = pl.String
     filled: bool = False
     optional: bool = False
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[CellRule, ...] = ()
     absent: Any = None
 
 
@@ -59,7 +59,7 @@ class Schema:
     """
 
     name: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, ColumnSchema]
     keys: tuple[str, ...] = ()
     remedy: str = field(default="", kw_only=True)
 

@@ -183,13 +183,13 @@ def _mean(name: str, values: pl.Series) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PortabilityOptions:
     """conditions: whether also what must be known for a test to count, which is asked of the unedited model alone."""
 
     conditions: bool
 
 
-def _written(writer: Writer, case: EditCase, how: Asking, rows: Rows) -> Rows:
+def _written(writer: Writer, case: EditCase, how: PortabilityOptions, rows: Rows) -> Rows:
     if not case.tests:
         return rows
     prompts = portability_prompts(case, conditions=how.conditions)
@@ -205,7 +205,7 @@ PORTABILITY = Measure(
         "kind": TEXT, "number": COUNT, "prompt_number": COUNT, "needed": TEXT, "p": NUMBER, "old": NUMBER, "text": TEXT,
         "right": NUMBER, "begins": NUMBER, "known": NUMBER,
     },
-    how=lambda measures: Asking(measures.conditions) if measures.portability else None,
+    how=lambda measures: PortabilityOptions(measures.conditions) if measures.portability else None,
     pairs=lambda case, how: portability_pairs(case),
     rows=lambda case, how, scores: portability_rows(case, scores.p),
     writes=lambda case, how: bool(case.tests),

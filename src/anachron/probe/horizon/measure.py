@@ -13,7 +13,7 @@ import polars as pl
 from anachron.core.errors import DataError
 from anachron.data.dataset import Dataset
 from anachron.data.statements import undated_statements
-from anachron.io.schemas import Column, Schema
+from anachron.io.schemas import ColumnSchema, Schema
 from anachron.probe.horizon.changes import FORESEEN, HIGH, STILL, Change
 from anachron.probe.horizon.fit import ChangePreferences
 from anachron.probe.horizon.questions import ChangeToAsk
@@ -27,10 +27,10 @@ PREFERENCE_SCHEMA: dict[str, type[pl.DataType]] = {
 PREFERENCES = Schema(
     "the table of preferences",
     {
-        **{name: Column(kind) for name, kind in PREFERENCE_SCHEMA.items()},
-        "named": Column(optional=True),  # runs from before models were asked lack it
-        "control": Column(absent=""),
-        "predictable": Column(absent=""),
+        **{name: ColumnSchema(kind) for name, kind in PREFERENCE_SCHEMA.items()},
+        "named": ColumnSchema(optional=True),  # runs from before models were asked lack it
+        "control": ColumnSchema(absent=""),
+        "predictable": ColumnSchema(absent=""),
     },
     remedy="it is not a table that anachron horizon wrote",
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.io.files import Json
-from anachron.io.schemas import Column, Schema
+from anachron.io.schemas import ColumnSchema, Schema
 from anachron.probe.check.present import CURRENT, STALE
 from anachron.probe.check.verdicts import VERDICT_SCHEMA, VERDICTS, verdict_in_words
 from anachron.report.terminal.verdicts import today_in_words
@@ -22,8 +22,8 @@ def read_verdicts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
 
     path: where it was read, for the message of the `DataError` where it is none.
     """
-    columns = {name: Column(VERDICT_SCHEMA[name]) for name in SHOWN} | dict.fromkeys(TEXTS, Column())
-    columns |= {name: Column(pl.Float64) for name in DOUBTS if name in table.columns}
+    columns = {name: ColumnSchema(VERDICT_SCHEMA[name]) for name in SHOWN} | dict.fromkeys(TEXTS, ColumnSchema())
+    columns |= {name: ColumnSchema(pl.Float64) for name in DOUBTS if name in table.columns}
     schema = Schema(str(path), columns, remedy="so it is not what check writes; repeat the check")
     return schema.read(table, others=True)
 

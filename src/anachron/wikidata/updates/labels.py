@@ -34,7 +34,7 @@ TRIPLE_COLUMNS: dict[str, type[pl.DataType]] = {
 
 
 @dataclass(frozen=True)
-class Rule:
+class LabelRule:
     """Gives ``label`` where ``holds``; of several rules the first one counts."""
 
     number: int
@@ -43,7 +43,7 @@ class Rule:
     holds: pl.Expr
 
 
-def label_rules(old_day: int, new_day: int) -> tuple[Rule, ...]:
+def label_rules(old_day: int, new_day: int) -> tuple[LabelRule, ...]:
     """Rules 1 to 19 for snapshots of these two days (day numbers), in their order. Rule 3 has one entry a label."""
     col = pl.col
 
@@ -78,7 +78,7 @@ def label_rules(old_day: int, new_day: int) -> tuple[Rule, ...]:
         (18, "new", "only new, and its object is a new entity", is_new & col("object_is_new")),
         (OTHERWISE, "unknown", "no rule applies", pl.lit(True)),
     ]
-    return tuple(Rule(*row) for row in table)
+    return tuple(LabelRule(*row) for row in table)
 
 
 SECOND_PASS_WORDS = "the old one of two values of a functional relation, of which the other is new"
