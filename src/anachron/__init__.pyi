@@ -1,6 +1,7 @@
 """The public names, each with the module that it is loaded from: the one list of them."""
 
 from .analysis.analyses.crossed import crossed_matches as crossed_matches
+from .analysis.decoys import decoy_metrics as decoy_metrics
 from .analysis.metrics import fact_metrics as fact_metrics
 from .analysis.metrics import summarise as summarise
 from .core.contexts import Context as Context
@@ -16,6 +17,7 @@ from .core.facts import Fact as Fact
 from .core.periods import Period as Period
 from .data.build_statements import build_statements as build_statements
 from .data.columns import to_published as to_published
+from .data.decoys import with_decoys as with_decoys
 from .data.loaders import load_dataset as load_dataset
 from .data.loaders import write_dataset as write_dataset
 from .data.question_files import judged_questions as judged_questions

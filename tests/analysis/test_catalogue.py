@@ -15,7 +15,14 @@ from anachron.analysis.analyses.comparison import compare, paired
 from anachron.analysis.catalogue import ANALYSES, make_tables
 from anachron.analysis.metrics import fact_metrics
 from anachron.analysis.study import make_study
-from support.synthetic_studies import RUNS, about_facts, synthetic_models, synthetic_scores, synthetic_study
+from support.synthetic_studies import (
+    RUNS,
+    about_facts,
+    synthetic_decoys,
+    synthetic_models,
+    synthetic_scores,
+    synthetic_study,
+)
 
 GRANULARITIES = ("year", "month", "day")
 NO_CHAT = tuple(run for run in RUNS if run[1] == "raw")
@@ -31,7 +38,7 @@ def scores():
 
 @pytest.fixture(scope="module")
 def study(scores):
-    return make_study([scores], models=synthetic_models(), resamples=200, top=3)
+    return make_study([scores], models=synthetic_models(), resamples=200, top=3, decoys=[synthetic_decoys(scores)])
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ FIGURES = {analysis.name: analysis.figure for analysis in ANALYSES if analysis.f
 # Facts are too many to draw, and the others are a few numbers that a table says better.
 WITHOUT_FIGURE = {
     "facts", "believed", "anachronisms", "dataset", "shared_knowledge", "size_to_perfection", "believed_summary",
-    "anachronism_summary", "lifespans", "crossed_pairs",
+    "anachronism_summary", "lifespans", "crossed_pairs", "decoy_facts",
 }  # fmt: skip
 
 

@@ -275,6 +275,7 @@ def test_tables_are_embedded_byte_by_byte_and_the_others_explained(tmp_path):
 DRAWN = {
     "summary": ("y", ["win_rate", "robustness"]),
     "crossed": ("y", ["crossed"]),
+    "decoys": ("y", ["difference"]),
     "alpha": ("y", ["logp"]),
     "alpha_fine": ("y", ["logp"]),
     "far_errors": ("y", ["share"]),

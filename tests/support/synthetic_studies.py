@@ -2,6 +2,7 @@
 
 from random import Random
 
+import numpy as np
 import polars as pl
 
 from anachron.analysis.models import MODEL_SCHEMA
@@ -59,6 +60,17 @@ def synthetic_scores(count=30, seed=0, runs=RUNS):
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
+def synthetic_decoys(scores, number=3, seed=0):
+    """Decoys of a score table's facts, of which nothing is known; scores are multiples of 1/8."""
+    dated = scores.filter(pl.col("status").is_in(["correct", "incorrect"]))
+    names = pl.DataFrame({"decoy": [f"Decoy {n}" for n in range(number)]})
+    rows = dated.select("model", "format", "prefix", "fact_id", "granularity", "time", "status").join(
+        names, how="cross"
+    )
+    drawn = np.random.default_rng(seed).normal(-12, 1, rows.height)
+    return rows.with_columns(pl.Series("logp", np.round(8 * drawn) / 8), pl.lit(2).alias("n_tokens"))
+
+
 def synthetic_models():
     """Families and sizes; oak-3b is of no known size."""
     sizes = {"fir-1b": 1e9, "fir-1b-it": 1e9, "fir-7b": 7e9, "fir-7b-it": 7e9, "oak-3b": None}
@@ -70,4 +82,6 @@ def synthetic_models():
 
 
 def synthetic_study(count=30, seed=0, runs=RUNS, **options) -> Study:
-    return make_study([synthetic_scores(count, seed, runs)], models=synthetic_models(), **{"resamples": 200, **options})
+    scores = synthetic_scores(count, seed, runs)
+    given = {"resamples": 200, "decoys": [synthetic_decoys(scores)], **options}
+    return make_study([scores], models=synthetic_models(), **given)

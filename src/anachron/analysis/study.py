@@ -4,7 +4,7 @@ A study keeps each run (model, format, prefix) as a table of its own, so an anal
 needs memory for the one run that it is looking at.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeVar
@@ -17,6 +17,7 @@ from anachron.analysis.metrics import (
     GLOBAL,
     RUN_KEYS,
     SCORE_COLUMNS,
+    RunKey,
     check_scores,
     metrics_of_checked,
     summarise,
@@ -54,6 +55,8 @@ class Study:
     baseline: the model that others are compared with; by default the first.
     remarks: what was done to put the runs together that a reader must know.
     answers: what runs found that asked and scored nothing, where there are any; then there may be no others.
+    decoys: by model, format and prefix, the scores of the decoys of those runs that have any
+    (`anachron.analysis.decoys.decoy_metrics`).
     """
 
     runs: tuple[pl.DataFrame, ...]
@@ -68,6 +71,7 @@ class Study:
     baseline: str | None = None
     remarks: tuple[str, ...] = ()
     answers: Answers | None = None
+    decoys: Mapping[RunKey, pl.DataFrame] = field(default_factory=dict)
     _results: dict[Callable[["Study"], object], object] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -149,6 +153,7 @@ def make_study(
     baseline: str | None = None,
     limit: int | None = None,
     answers: Answers | None = None,
+    decoys: Iterable[pl.DataFrame] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Study:
     """Check score tables and put them together.
@@ -159,6 +164,7 @@ def make_study(
     models: what is known of the models, by `anachron.analysis.models.read_models` or from the runs' records.
     limit: take so many facts only, a fixed sample: those with the smallest ids, as `Dataset.sample` does.
     answers: of runs that asked; with them there need be no score table.
+    decoys: tables of the scores of decoys, of some of the runs.
     progress: told of how many runs W and R are computed, out of how many.
 
     Raises `DataError` for a broken table or two tables that contradict each other, `ConfigError` for runs that do
@@ -202,8 +208,12 @@ def make_study(
     return Study(
         runs=tuple(runs), about=about, models=described, facts=facts, shares_contexts=shares_contexts,
         resamples=resamples, seed=seed, top=top, present=present, baseline=baseline, remarks=tuple(remarks),
-        answers=answers,
+        answers=answers, decoys=_by_run(decoys),
     )  # fmt: skip
+
+
+def _by_run(tables: Iterable[pl.DataFrame]) -> dict[RunKey, pl.DataFrame]:
+    return {key: part for table in tables for key, part in table.partition_by(RUN_KEYS, as_dict=True).items()}
 
 
 def _without_scores(answers: Answers | None, models: pl.DataFrame | None, resamples: int, seed: int) -> Study:

@@ -39,7 +39,7 @@ def metrics(
     """
     from anachron.report.studies import write_metrics
     from anachron.report.terminal.answers import answer_table_lines
-    from anachron.report.terminal.tables import crossed_lines, summary_table
+    from anachron.report.terminal.tables import crossed_lines, decoy_lines, summary_table
 
     screen = on_screen()
     with screen.bars() as progress:
@@ -49,7 +49,7 @@ def metrics(
         return
     if "summary" in written.tables:
         stdout().print(summary_table(written.summary))
-    for line in (*crossed_lines(written.tables), *answer_table_lines(written.tables)):
+    for line in (*decoy_lines(written.tables), *crossed_lines(written.tables), *answer_table_lines(written.tables)):
         stdout().print(line, markup=False, soft_wrap=True)
     _say_notes(written, out)
     say(f"{counted(len(written.tables), 'table')} written to {out}")
@@ -97,7 +97,9 @@ def _results(written: "Written") -> dict[str, Any]:
     tables = written.tables
     summary = {"summary": tables["summary"].to_dicts() if "summary" in tables else []}
     return summary | {
-        name: tables[name].to_dicts() for name in ("crossed", "asked", "bridge", "conversion") if name in tables
+        name: tables[name].to_dicts()
+        for name in ("crossed", "decoys", "asked", "bridge", "conversion")
+        if name in tables
     }
 
 

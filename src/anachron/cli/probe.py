@@ -74,6 +74,12 @@ def probe(
     label: ModelLabel = None,
     loading: ModelOptions,
     selected: DatasetOptions,
+    decoys: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Ask about this many other objects of the same kind too, under the dates of each fact."
+        ),
+    ] = None,
     language: Language = None,
     seed: Annotated[int, typer.Option(help="Seed for the noise measurement and the bootstrap.")] = 0,
     resamples: Resamples = 1000,
@@ -87,6 +93,7 @@ def probe(
     Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
     """
     from anachron.core.errors import ConfigError
+    from anachron.data.decoys import with_decoys
     from anachron.data.own.files import is_fact_file
     from anachron.probe.backends import backend_named
     from anachron.probe.runs import recorded_as_of
@@ -100,6 +107,10 @@ def probe(
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
+    if decoys is not None:
+        if models.answers is not None:
+            raise ConfigError(f"--decoys {decoys} is for models that are scored; leave it out with {scorer.backend}")
+        data = with_decoys(data, decoys, seed=seed)
     if len(model) > 1 and backend_named(scorer.backend).loads and replicas.ray is None:
         _look_for(model, loading)
 
@@ -150,17 +161,17 @@ def _look_for(models: list[str], loading: ModelOptions) -> None:
 
 def _tell(tables: "Written", data: "Dataset", folders: list[Path], out: Path, as_json: bool) -> None:
     """Print the summary of scored runs."""
-    from anachron.report.terminal.tables import crossed_lines, summary_table
+    from anachron.report.terminal.tables import crossed_lines, decoy_lines, summary_table
 
     if as_json:
         left_out = {} if data.left_out is None else {"left_out": data.left_out.to_dicts()}
         runs = [str(folder) for folder in folders]
-        crossed = tables.tables["crossed"].to_dicts() if "crossed" in tables.tables else []
-        found = {"summary": tables.summary.to_dicts(), "crossed": crossed, "notes": tables.notes, "runs": runs}
+        found = {"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": runs}
+        found |= {n: tables.tables[n].to_dicts() if n in tables.tables else [] for n in ("crossed", "decoys")}
         print_json({**found, **left_out})
         return
     stdout().print(summary_table(tables.summary))
-    for line in crossed_lines(tables.tables):
+    for line in (*decoy_lines(tables.tables), *crossed_lines(tables.tables)):
         stdout().print(line, markup=False, soft_wrap=True)
     for note in tables.notes:
         say(note)
@@ -183,5 +194,10 @@ def _done(name: str, record: dict[str, Any], folder: Path) -> str:
     speed = f" at {rate:,.0f} statements/s" if rate else ""
     return (
         f"{name}: {record['statements']:,} statements scored{speed}; {record['tokens_planned']:,} tokens computed, "
-        f"{record['tokens_ideal']:,} are distinct; in {folder}"
+        f"{record['tokens_ideal']:,} are distinct{_share_of_decoys(record)}; in {folder}"
     )
+
+
+def _share_of_decoys(record: dict[str, Any]) -> str:
+    alone = record.get("tokens_ideal_without_decoys")
+    return f", {record['tokens_ideal'] / alone:.2f} times those without decoys" if alone else ""

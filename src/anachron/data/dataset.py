@@ -17,7 +17,8 @@ class Dataset:
     are known; ``about``, what the file says of each fact that is asked; ``left_out``, the facts that cannot be asked,
     and why (none of a sample, which looks at no more facts than it takes); ``notes``. ``limit``: how many facts were
     taken of more. ``language``: of the questions, where it is not English. ``given``: the facts as they were read, all
-    of the file.
+    of the file. ``decoys``: ``fact_id, decoy``, other objects that are asked about under the dates of the fact, at most
+    ``decoys_each`` a fact (`anachron.data.decoys.with_decoys`).
     """
 
     name: str
@@ -31,15 +32,29 @@ class Dataset:
     language: str | None = None
     sampling: str | None = None
     given: tuple[GivenFact, ...] = ()
+    decoys: pl.DataFrame | None = None
+    decoys_each: int | None = None
 
     def fingerprint(self) -> str:
         """SHA-256 of the statements themselves: the same for the same content in any file format."""
-        return rows_fingerprint(self.table.iter_rows())
+        return rows_fingerprint(self.statements().iter_rows())
+
+    def statements(self) -> pl.DataFrame:
+        """The table, and below it, where there are decoys, the correct and incorrect statements with each decoy for an
+        answer; a column ``decoy`` then names it, null for the fact itself."""
+        if self.decoys is None:
+            return self.table
+        dated = self.table.filter(pl.col("status").is_in(["correct", "incorrect"]))
+        of_decoys = dated.join(self.decoys, on="fact_id", maintain_order="left_right").with_columns(
+            pl.col("decoy").alias("object_label"), pl.col("decoy").alias("answer")
+        )
+        return pl.concat([self.table.with_columns(pl.lit(None, pl.String).alias("decoy")), of_decoys])
 
     def choices(self) -> dict[str, str | int]:
         """What was chosen when it was loaded, where given, for identities and manifests."""
         chosen = {
             "as_of": self.as_of, "limit": self.limit, "language": self.language, "sampling": self.sampling,
+            "decoys": self.decoys_each,
         }  # fmt: skip
         return {name: value for name, value in chosen.items() if value is not None}
 
@@ -58,9 +73,10 @@ class Dataset:
         Facts that cannot be asked are in no sample: some of them would be known, and others not looked at.
         """
         ids = sorted(self.table["fact_id"].unique())[:facts]
-        table, about = (
-            None if one is None else one.filter(pl.col("fact_id").is_in(ids)) for one in (self.table, self.about)
-        )
+        table, about, decoys = (
+            None if one is None else one.filter(pl.col("fact_id").is_in(ids))
+            for one in (self.table, self.about, self.decoys)
+        )  # fmt: skip
         left_out = None if self.left_out is None else self.left_out.clear()
         named = f"{self.name}, {len(ids)} facts"
-        return replace(self, name=named, table=table, about=about, left_out=left_out, limit=facts)  # type: ignore[arg-type]
+        return replace(self, name=named, table=table, about=about, left_out=left_out, limit=facts, decoys=decoys)  # type: ignore[arg-type]

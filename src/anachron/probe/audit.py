@@ -94,7 +94,7 @@ def audited(
             report.note("unscorable", str(error))
             continue
         scorable.append(encoded)
-        texts[item.text] += kind != "none"  # undated statements repeat by design, once a granularity
+        texts[item.text] += kind != "none"  # undated statements repeat by design, once a granularity; so do decoys
         report.longest = max(report.longest, len(encoded.ids))
         tokens += len(encoded.targets)
         starts[sum(1 for _ in takewhile(lambda token: token == bos, encoded.ids)) if bos is not None else 0] += 1
@@ -102,7 +102,8 @@ def audited(
             report.note("too_long", f"{len(encoded.ids)} tokens: {item.text}")
         if _straddles(item, offsets):
             report.note("straddling", item.text)
-    for prompt, answer in table.select("prompt", "answer").unique(maintain_order=True).iter_rows():
+    of_facts = table.filter(pl.col("decoy").is_null()) if "decoy" in table.columns else table
+    for prompt, answer in of_facts.select("prompt", "answer").unique(maintain_order=True).iter_rows():
         if name_key(answer) in name_key(prompt):
             report.note("answer_in_prompt", f"{prompt} {answer}")
     for text, times in texts.items():
@@ -110,7 +111,7 @@ def audited(
             report.note("repeated", text)
     report.bos = dict(sorted(starts.items()))
     report.answer_tokens = tokens / len(scorable) if scorable else 0.0
-    _check_positions(report, table, boundaries)
+    _check_positions(report, of_facts, boundaries)
     return report, scorable
 
 
@@ -120,7 +121,10 @@ def _locate(
     """The texts that can be built, whether they take special tokens, and their statuses; the others are noted."""
     triples: list[tuple[str, str, None]] = []
     statuses: list[str] = []
-    for prompt, answer, status in table.select("prompt", "answer", "status").iter_rows():
+    counted = pl.col("status")
+    if "decoy" in table.columns:
+        counted = pl.when(pl.col("decoy").is_null()).then(counted).otherwise(pl.lit("none"))
+    for prompt, answer, status in table.select("prompt", "answer", counted.alias("status")).iter_rows():
         try:
             check_pair(prompt, answer)
         except DataError as error:

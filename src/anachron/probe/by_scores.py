@@ -1,20 +1,25 @@
 """A model that gives log-probabilities, as who is asked: every statement is scored by a probe run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 
 import polars as pl
 
 from anachron.analysis.analyses.crossed import crossed_of_run
+from anachron.analysis.analyses.decoys import decoys_of_run
 from anachron.analysis.metrics import check_scores, fact_metrics
 from anachron.core.errors import ConfigError
+from anachron.core.sameness import name_key
 from anachron.data.dataset import Dataset
+from anachron.data.decoys import DECOYS, choose_decoys, with_decoys
 from anachron.data.statements import undated_statements
 from anachron.io.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
 from anachron.probe.check.gate import NOTHING_IN_COMMON, Gate, loss_against
+from anachron.probe.check.present import DECOYS as PRESENT_DECOYS
 from anachron.probe.check.present import PresentQuestion, present_answers, present_pairs
 from anachron.probe.check.questions import CheckedFacts
 from anachron.probe.check.verdicts import fact_verdicts, mean_win_rates, short_timeline
@@ -25,6 +30,7 @@ from anachron.probe.run import ProbeResult, ProbeSettings, run_probe
 from anachron.probe.runs import read_runs
 
 PRESENT = "present"  # folder of the run about today in that of a check
+ENOUGH = 100  # decoys of all facts together: fewer cannot show that less than one in a hundred does as well
 
 
 @dataclass(frozen=True)
@@ -43,19 +49,27 @@ class ByScores(Respondent):
         if earlier is not None:
             _shared(earlier, facts.data.table)
         lm = load_model(self.model) if isinstance(self.model, str) else self.model
-        scored = run_probe(lm, facts.data, out, self.settings, callbacks=callbacks)
-        present = self._present(lm, facts.questions, out / PRESENT, callbacks)
+        data = with_decoys(facts.data, max(DECOYS, ceil(ENOUGH / facts.data.facts)), seed=self.settings.seed)
+        scored = run_probe(lm, data, out, self.settings, callbacks=callbacks)
+        present = self._present(lm, data, facts.questions, out / PRESENT, callbacks)
         scores, about = check_scores(scored.scores), facts.data.about
         assert about is not None  # as of every file of facts
         years = scores.filter(pl.col("granularity") == "year")
         timelines = [{"fact_id": fact, "timeline": short_timeline(rows)} for (fact,), rows in years.group_by("fact_id")]
         found = (
             about.select("fact_id", "question")
-            .join(fact_verdicts(scores, fact_metrics(scores)), on="fact_id", how="left", maintain_order="left")
+            .join(
+                fact_verdicts(scores, fact_metrics(scores), scored.decoys),
+                on="fact_id",
+                how="left",
+                maintain_order="left",
+            )
             .join(pl.DataFrame(timelines), on="fact_id", how="left", maintain_order="left")
         )
         loss = None if earlier is None else loss_against(*on_shared_dates(earlier, scores))
         more = {"crossed": crossed_of_run(scores)}
+        if scored.decoys is not None:
+            more["decoys"] = decoys_of_run(scores, scored.decoys)
         return JudgedFacts(scored.record["settings"]["label"], found, facts.data.facts, present, loss, more=more)
 
     def probe(self, data: Dataset, out: Path | str, callbacks: Callbacks | None = None) -> ProbeResult:
@@ -69,10 +83,16 @@ class ByScores(Respondent):
         return scored.record["settings"]["label"], preferences(changes, scores_by_pair(scored.scores, data))
 
     def _present(
-        self, lm: Scorer, questions: Sequence[PresentQuestion], out: Path, callbacks: Callbacks | None = None
+        self,
+        lm: Scorer,
+        facts: Dataset,
+        questions: Sequence[PresentQuestion],
+        out: Path,
+        callbacks: Callbacks | None = None,
     ) -> pl.DataFrame:
-        """What the model answers in the present tense. The scores are a run of their own, of statements without
-        dates."""
+        """What the model answers in the present tense. The scores are a run of their own, of statements without dates.
+        facts: the data set that knows decoys."""
+        questions = _beside_decoys(questions, facts, self.settings.seed)
         pairs = present_pairs(questions)
         if not pairs:
             return present_answers(questions, {})
@@ -81,6 +101,13 @@ class ByScores(Respondent):
         data = Dataset("questions in the present tense", table, "released")
         scores = run_probe(lm, data, out, self.settings, callbacks=callbacks).scores
         return present_answers(questions, scores_by_pair(scores, data))
+
+
+def _beside_decoys(questions: Sequence[PresentQuestion], facts: Dataset, seed: int) -> list[PresentQuestion]:
+    """The questions with their decoys."""
+    asked = [(q.subject, q.relation, one.label, q.relation_id) for q in questions for one in q.objects]
+    found = choose_decoys(facts, asked, PRESENT_DECOYS, seed=seed)
+    return [replace(q, decoys=found[name_key(q.subject), name_key(q.relation)]) for q in questions]
 
 
 def _baseline(folder: Path) -> pl.DataFrame:

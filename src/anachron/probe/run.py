@@ -32,6 +32,8 @@ from anachron.probe.prefixes import prefix_text
 from anachron.probe.questions import date_style, questions_of_run
 from anachron.probe.runs import (
     ASKED_FILE,
+    DECOY_COLUMNS,
+    DECOYS_FILE,
     LEFT_OUT_FILE,
     OWN_FILES,
     PARTS,
@@ -80,11 +82,13 @@ class ProbeSettings:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """A finished run: its folder, its record (``run.json``) and its score table."""
+    """A finished run: its folder, its record (``run.json``), its score table, and that of its decoys if it has any
+    (`anachron.probe.runs.DECOY_COLUMNS`)."""
 
     folder: Path
     record: Json
     scores: pl.DataFrame
+    decoys: pl.DataFrame | None = None
 
     @property
     def noise(self) -> float:
@@ -137,7 +141,8 @@ def run_probe(
             keep_source(lm, run, of_model)
         own = {name for name in run.record["files"] if name in OWN_FILES or name.startswith(f"{PARTS}/")}
         if run.is_done and {PLAN_FILE, SCORES_FILE} <= own and all(map(run.has, own)):
-            return ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
+            decoys = run.read_table(DECOYS_FILE) if DECOYS_FILE in own else None
+            return ProbeResult(folder, run.record, run.read_table(SCORES_FILE), decoys)
         if isinstance(lm, Unopened):
             lm = lm.open()
         style = _freeze_date(lm, style, run.record, callbacks)
@@ -186,6 +191,14 @@ def _freeze_date(lm: Scorer, style: Format, record: Json, callbacks: Callbacks) 
     return replace(style, template_date=template.today)
 
 
+def _apart(whole: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """The scores of the facts, and those of their decoys where there are any."""
+    if "decoy" not in whole.columns:
+        return whole, None
+    of_decoy = pl.col("decoy").is_not_null()
+    return whole.filter(~of_decoy).drop("decoy"), whole.filter(of_decoy).select(DECOY_COLUMNS)
+
+
 class _Run:
     """The state of one run while it goes on."""
 
@@ -197,8 +210,9 @@ class _Run:
         self.session: Json = {"started": now(), "versions": versions(), "hardware": lm.hardware()}
         self.session |= {"statements": 0, "seconds": 0.0}
         self.counters = Counters()
+        self.table = data.statements()
         style = replace(style, prefix=lm.prefix + style.prefix)
-        audit, encoded = audited(data.table, lm.tokenizer, style, data.boundaries)
+        audit, encoded = audited(self.table, lm.tokenizer, style, data.boundaries)
         tell(audit, callbacks.warn)
         lm.check(encoded)
         self.record["audit"] = audit.as_dict()
@@ -206,8 +220,9 @@ class _Run:
         place = {text: i for i, text in enumerate(self.texts)}
         self.text_of_row = np.array([place[text] for text in encoded])
         self.record |= {"model": lm.about(), "status": "running"}
-        run.has(SCORES_FILE, callbacks.warn)  # says so where it is damaged; it is made again in any case
-        run.forget([SCORES_FILE])
+        for name in (SCORES_FILE, DECOYS_FILE):
+            run.has(name, callbacks.warn)  # says so where it is damaged; it is made again in any case
+        run.forget([SCORES_FILE, DECOYS_FILE])
         run.save()  # only now: a command that cannot be scored leaves no run behind
         self.plan = self._plan()
 
@@ -230,6 +245,12 @@ class _Run:
             "tokens_ideal": distinct_prefixes(self.texts),
             "answer_rows": sum(len(text.targets) for text in self.texts),
         }
+        if self.data.decoys is not None:  # what the facts alone would take
+            of_facts = np.unique(self.text_of_row[: self.data.table.height])
+            self.record |= {
+                "decoy_statements": self.table.height - self.data.table.height,
+                "tokens_ideal_without_decoys": distinct_prefixes([self.texts[text] for text in of_facts]),
+            }
         return parts
 
     def _make_plan(self) -> None:
@@ -272,10 +293,13 @@ class _Run:
             self._count_session()
             self.run.save()
             started = time.perf_counter()
-        table = self._gather()
-        self.record["noise"] = self._noise(table)
+        whole = self._gather()
+        self.record["noise"] = self._noise(whole)
+        table, decoys = _apart(whole)
         self.record["date_style"] = date_style(self.data.table)
         self.run.write_table(ASKED_FILE, questions_of_run(self.data))
+        if decoys is not None:
+            self.run.write_table(DECOYS_FILE, decoys)
         if self.data.left_out is not None:
             self.run.write_table(LEFT_OUT_FILE, self.data.left_out)
         self.run.write_table(SCORES_FILE, table)
@@ -292,7 +316,7 @@ class _Run:
                 f"{self.session['halvings']} batches ran out of memory and were halved; scores agree within the noise "
                 "that the run measured"
             )
-        return ProbeResult(self.run.path, self.record, table)
+        return ProbeResult(self.run.path, self.record, table, decoys)
 
     def _keep_part(self, number: int, scores: np.ndarray, counters: Counters) -> None:
         texts = self.plan[number].texts
@@ -311,7 +335,7 @@ class _Run:
         texts = self.text_of_row[rows]
         identity = self.record["settings"]
         return (
-            self.data.table[rows]
+            self.table[rows]
             .with_columns(
                 pl.lit(identity["label"]).alias("model"),
                 pl.lit(identity["format"]).alias("format"),
@@ -319,7 +343,7 @@ class _Run:
                 pl.Series("logp", scored[texts], pl.Float64),
                 pl.Series("n_tokens", [len(self.texts[i].targets) for i in texts], pl.Int32),
             )
-            .select(*SCORE_COLUMNS, *(name for name in MORE_SCHEMA if name in self.data.table.columns))
+            .select(*SCORE_COLUMNS, *(name for name in ("decoy", *MORE_SCHEMA) if name in self.table.columns))
         )
 
     def _gather(self) -> pl.DataFrame:

@@ -2,8 +2,8 @@
 
 A run folder (`anachron.io.run_folder`) holds ``run.json`` (settings, model, data set, versions, hardware, times,
 checksums), ``plan.parquet`` (which text is scored in which batch and part), ``scores/part-*.parquet`` (written as the
-run goes) and, once done, ``scores.parquet`` (all parts in the order of the data set) and ``asked.csv`` (the question of
-each fact).
+run goes) and, once done, ``scores.parquet`` (all parts in the order of the data set), where there are decoys
+``decoys.parquet`` (their scores, `DECOY_COLUMNS`), and ``asked.csv`` (the question of each fact).
 """
 
 from collections import Counter
@@ -23,7 +23,11 @@ from anachron.io.tables import read_table
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
 ASKED_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # the latter of a run about a file of facts
-OWN_FILES = frozenset({PLAN_FILE, SCORES_FILE, ASKED_FILE, LEFT_OUT_FILE})  # a check writes more beside them
+DECOYS_FILE = "decoys.parquet"
+DECOY_COLUMNS = ("model", "format", "prefix", "fact_id", "decoy", "granularity", "time", "status", "logp", "n_tokens")
+OWN_FILES = frozenset(
+    {PLAN_FILE, SCORES_FILE, DECOYS_FILE, ASKED_FILE, LEFT_OUT_FILE}
+)  # a check writes more beside them
 
 
 def part_name(part: int) -> str:
@@ -57,8 +61,9 @@ def rename(run: RunFolder, label: str) -> None:
         raise ConfigError(f"label {label!r}: give a name that is not empty and not {POOLED!r}")
     run.record["settings"]["label"] = label
     run.save()
-    if SCORES_FILE in run.record["files"]:
-        run.write_table(SCORES_FILE, run.read_table(SCORES_FILE).with_columns(pl.lit(label).alias("model")))
+    for name in (SCORES_FILE, DECOYS_FILE):
+        if name in run.record["files"]:
+            run.write_table(name, run.read_table(name).with_columns(pl.lit(label).alias("model")))
 
 
 def rename_run(path: Path | str, label: str) -> str:
@@ -132,6 +137,12 @@ class ScoreSource:
             return table
         asked = self.run.read_table(ASKED_FILE).select("fact_id", "question")
         return table.join(asked, on="fact_id", how="left", maintain_order="left")
+
+    def read_decoys(self) -> pl.DataFrame | None:
+        """The scores of a run's decoys (`DECOY_COLUMNS`) under its label; None where it has none. Raises as `read`."""
+        if self.run is None or self.label is None or DECOYS_FILE not in self.run.record["files"]:
+            return None
+        return self.run.read_table(DECOYS_FILE).with_columns(pl.lit(self.label).alias("model"))
 
 
 def _bare(file: Path) -> ScoreSource:

@@ -91,7 +91,9 @@ def open_study(
     sharing: Sharing = "common" if common_facts else "refuse" if len(sources) > 1 else "keep"
     study = make_study(
         _told_of(read_sources(sources), len(sources), partial(progress, "reading runs")), models=known,
-        sharing=sharing, answers=answers_of_sources(asked), progress=partial(progress, "win rates"), **options,
+        sharing=sharing, answers=answers_of_sources(asked),
+        decoys=[table for source in sources if (table := source.read_decoys()) is not None],
+        progress=partial(progress, "win rates"), **options,
     )  # fmt: skip
     here = study.models["model"].to_list()
     if unknown := sorted(set(known["model"]) - set(here)):

@@ -14,7 +14,7 @@ import polars as pl
 
 from anachron.analysis.statistics import sign_flips
 from anachron.core.errors import ConfigError
-from anachron.probe.check.present import ALONE, CURRENT, STALE
+from anachron.probe.check.present import ALONE, CURRENT, NO_DECOYS, STALE, UNKNOWN
 
 NOTHING_IN_COMMON = (
     "the baseline has no fact and date in common with this check; check the same file, with the same --as-of and "
@@ -125,7 +125,10 @@ def outcomes(
         if never := holding - judged - sum(others.values()):
             others["not asked"] = never
         demand = f"at most {gate.max_stale} stale"
-        found.append(_outcome(gate, demand, stale <= gate.max_stale, words, judged, holding, others))
+        if stale > gate.max_stale:  # whatever the others may be
+            found.append(Outcome(demand, False, words, judged, holding))
+        else:
+            found.append(_outcome(gate, demand, True, words, judged, holding, others))
     if loss is not None:
         failed = loss.loss > 0 and loss.p < 1 - gate.confidence
         change = "lower" if loss.loss > 0 else "higher"
@@ -150,6 +153,8 @@ def _outcome(
     named = ", ".join(f"{count} {name}" for name, count in (others or {}).items()) or "no answer could be read"
     least = f"--min-judged {gate.min_judged:g}" if judged else "at least one must be"
     way = "see the answers in the run folder, or ask on with a larger --budget"
+    if {UNKNOWN, NO_DECOYS} & {*(others or {})}:  # of a model that is scored
+        way = "its verdicts are in the run folder"
     if judged:
         way += ", or lower --min-judged"
     error = f"only {judged} of {facts} facts that can be asked were judged ({named}), and {least}; {way}"

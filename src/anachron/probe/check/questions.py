@@ -70,7 +70,7 @@ def present_questions(
                 )
                 for item in items
             ]
-            questions[group] = PresentQuestion(first.subject, first.relation, text, tuple(objects))
+            questions[group] = PresentQuestion(first.subject, first.relation, text, tuple(objects), relation)
     return questions
 
 

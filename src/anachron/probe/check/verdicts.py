@@ -1,64 +1,76 @@
-"""A verdict in one word for each fact, from the scores of its dates.
+"""A verdict in one word for each fact, from the scores of its dates and of its decoys under the same dates.
 
 The first that holds, of a fact that was asked with dates:
 
 ``robust``
-    R is 1 at every granularity: no incorrect date beats a correct one.
+    R is 1 at every granularity: no incorrect date beats a correct one. And it is sure: of all decoys of the run at most
+    one in a hundred (`SURE`) wins as many of its crossed matches.
 ``known``
-    W is at least 0.9 (`KNOWN`) at every granularity.
+    W is at least 0.9 (`KNOWN`) at every granularity, and it is sure in the same way.
 ``shaky``
-    W is above chance: of scorers that rank the years at random, at most one in twenty (`CHANCE`) has as high a W.
+    above chance: of all decoys of the run at most 4 in 100 (`CHANCE`) win as many of their crossed matches.
 ``wrong period``
     the model ties the fact to a period (`anachron.analysis.analyses.believed`), of whose years and the true ones less
-    than half (`OVERLAP`) are both, and it would be ``known`` were that period the true one.
+    than half (`OVERLAP`) are both; it would be ``known`` were that period the true one; and at most one in a hundred
+    decoys (`SURE`) is tied as firmly to the period that is believed of it.
 ``unknown``
-    none of these.
+    none of these, also where nobody knows a decoy.
 
-``shaky`` comes before ``wrong period``: where the fact's own dates beat the others, a believed period that is too wide
-or a few years off describes what is weak, not another belief. And a period is believed by most facts whose
-neighbouring years score alike, also without any knowledge; that the months and days, on which it was not fitted, bear
-it out as they must a known fact is what tells a belief from such drift.
-
-The chance takes the years of a fact as independent, its granularities as dependent, for they ask about the same years.
-Scores of neighbouring years are alike, so a model that merely prefers recent dates may pass for shaky on a recent
-fact, or be tied to a period that never ends; ``known`` and ``robust`` do not rest on it.
+A preference for some dates is the decoys' too, so it earns nothing, and neither does what neighbouring years that score
+alike do by chance: it is in the decoys (`anachron.analysis.decoys`). Of facts of which a model knows nothing at most
+one in twenty is more than ``unknown``. ``shaky`` comes before ``wrong period``: where the fact's own dates lead, a
+believed period that is too wide or a few years off describes what is weak, not another belief.
 """
 
 from collections.abc import Mapping, Sequence
-from math import erfc, sqrt
+from math import nan
 from typing import Any
 
+import numpy as np
 import polars as pl
 from rich.text import Text
 
 from anachron.analysis.analyses.believed import believed_periods
+from anachron.analysis.decoys import (
+    Against,
+    beside_decoys,
+    chances,
+    crossed_share,
+    mean_crossed_shares,
+    place_of,
+    win_rates,
+)
 from anachron.analysis.metrics import GLOBAL
 from anachron.analysis.plots.words import year_name
 from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
 
 VERDICTS = ("robust", "known", "shaky", "wrong period", "unknown")  # as people are told, the best first
 VERDICTS_FILE = "verdicts.csv"  # of a run folder
-KNOWN, OVERLAP, CHANCE = 0.9, 0.5, 0.05
+KNOWN, OVERLAP, CHANCE, SURE = 0.9, 0.5, 0.04, 0.01
 YEAR = r"^(-?\d+)"  # of a date at any granularity
 WIN_RATES = tuple(f"win_rate_{granularity}" for granularity in GRANULARITIES)
 
 VERDICT_SCHEMA: dict[str, type[pl.DataType]] = {
     "fact_id": pl.String, "verdict": pl.String, "win_rate": pl.Float64,
-    **dict.fromkeys(WIN_RATES, pl.Float64), "robustness": pl.Float64, "matches": pl.Int64, "chance": pl.Float64,
+    **dict.fromkeys(WIN_RATES, pl.Float64), "robustness": pl.Float64, "matches": pl.Int64, "decoys": pl.Int64,
+    "decoy_win_rate": pl.Float64, "place": pl.Int64, "crossed": pl.Float64, "chance": pl.Float64,
     "believed_start": pl.String, "believed_end": pl.String, "start_error_years": pl.Float64,
     "end_error_years": pl.Float64, "years_in_both": pl.Float64, "believed_win_rate": pl.Float64,
 }  # fmt: skip
 
 
-def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame, decoys: pl.DataFrame | None = None) -> pl.DataFrame:
     """One row (`VERDICT_SCHEMA`) a fact of one run, in the order of the scores.
 
     scores: checked (`anachron.analysis.metrics.check_scores`), of one model, format and prefix, with ``start`` and
-    ``end`` of the facts. facts: their `anachron.analysis.metrics.fact_metrics`.
+    ``end`` of the facts. facts: their `anachron.analysis.metrics.fact_metrics`. decoys: the scores of their decoys
+    (`anachron.probe.runs.DECOY_COLUMNS`); without them, nothing is known of any fact.
 
     ``win_rate`` and ``robustness`` are the global ones, ``win_rate_year`` and so on those of one granularity, null
     where the fact has no correct or no incorrect date there; then it is judged by the granularities that it has.
-    ``chance``: of a random scorer to have as high a W, 0 to 1. ``believed_start`` and ``believed_end`` are years, null
+    ``decoys``: how many it has; ``decoy_win_rate``: their mean W (a tie counts half), and ``place`` that of the fact
+    among them, 1 the best. ``crossed``: its share of crossed matches won against them; ``chance``: the share of the
+    run's decoys that win as many, 0 to 1, null without decoys. ``believed_start`` and ``believed_end`` are years, null
     where that end is open or nothing is believed; errors are in years, negative where the model believes too early;
     ``years_in_both``: years in the believed and the true period by years in either, 0 to 1;
     ``believed_win_rate``: the least W of a granularity, 0 to 1, were the believed years the
@@ -78,14 +90,19 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         about.select("fact_id")
         .join(whole, on="fact_id", maintain_order="left")
         .join(wide, on="fact_id", how="left", maintain_order="left")
-        .join(_chances(scores, facts), on="fact_id", how="left", maintain_order="left")
         .join(believed, on="fact_id", how="left", maintain_order="left")
         .join(_against_belief(scores, believed), on="fact_id", how="left", maintain_order="left")
+        .join(_against_decoys(scores, decoys, believed), on="fact_id", how="left", maintain_order="left")
     )
-    elsewhere = (pl.col("years_in_both") < OVERLAP) & (pl.col("believed_win_rate") >= KNOWN)
+    elsewhere = (
+        (pl.col("years_in_both") < OVERLAP)
+        & (pl.col("believed_win_rate") >= KNOWN)
+        & (pl.col("believed_chance") <= SURE)
+    )
+    sure = pl.col("chance") <= SURE
     verdict = (
-        pl.when(pl.col("robustness") == 1).then(pl.lit("robust"))
-        .when(pl.min_horizontal(WIN_RATES) >= KNOWN).then(pl.lit("known"))
+        pl.when(sure & (pl.col("robustness") == 1)).then(pl.lit("robust"))
+        .when(sure & (pl.min_horizontal(WIN_RATES) >= KNOWN)).then(pl.lit("known"))
         .when(pl.col("chance") <= CHANCE).then(pl.lit("shaky"))
         .when(elsewhere).then(pl.lit("wrong period"))
         .otherwise(pl.lit("unknown"))
@@ -134,37 +151,72 @@ def doubt_in_words(row: Mapping[str, Any]) -> str:
     if row["verdict"] != "unknown" or row["win_rate"] <= 0.5:
         return ""
     if row.get("chance") is not None:
-        return f"by chance, W is this high in {100 * row['chance']:.0f} % of cases"
+        return f"{100 * row['chance']:.0f} % of decoys do as well"
+    if "decoys" in row:
+        return "no decoys to compare with"
     if row.get("win_rate_low") is not None:
         return f"W may be as low as {100 * row['win_rate_low']:.0f} %"
     return ""
 
 
-def _chances(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """``chance`` of each fact: that a random ranking of its years has a W as high, by the normal approximation.
+def _against_decoys(scores: pl.DataFrame, decoys: pl.DataFrame | None, believed: pl.DataFrame) -> pl.DataFrame:
+    """Of each fact that has decoys: ``decoys``, ``decoy_win_rate``, ``place``, ``crossed`` and its ``chance``; where a
+    period is believed, ``believed_chance``: the share of decoys that are tied as firmly to one."""
+    schema = {
+        "fact_id": pl.String, "decoys": pl.Int64, "decoy_win_rate": pl.Float64, "place": pl.Int64,
+        "crossed": pl.Float64, "chance": pl.Float64, "believed_chance": pl.Float64,
+    }  # fmt: skip
+    if decoys is None:
+        return pl.DataFrame(schema=schema)
+    periods = _periods(believed)
+    of_decoys = decoys.with_columns(pl.concat_str("fact_id", "decoy", separator="\n"))
+    periods |= _periods(believed_periods(of_decoys, of_decoys.select("fact_id").unique(maintain_order=True)))
+    rows, tied, rivals, rivals_tied = [], [], [], []
+    for one in beside_decoys(scores, decoys):
+        fact, levels = one.key[-1], [*one.scores]
+        rates = np.mean([win_rates(one.scores[level], one.correct[level]) for level in levels], axis=0)
+        shares = mean_crossed_shares(one, levels)
+        names = [fact, *(f"{fact}\n{name}" for name in one.names)]
+        ties = [_tied(one, place, periods.get(name)) for place, name in enumerate(names)]
+        rows.append(
+            {
+                "fact_id": fact, "decoys": len(one.names), "decoy_win_rate": float(rates[1:].mean()),
+                "place": place_of(rates), "crossed": float(shares[0]),
+            }
+        )  # fmt: skip
+        tied.append(ties[0])
+        rivals += shares[1:].tolist()
+        rivals_tied += [0.0 if np.isnan(share) else share for share in ties[1:]]  # tied to nothing
+    table = pl.DataFrame(rows, schema=schema)
+    return table.with_columns(
+        pl.Series("chance", chances(table["crossed"].to_numpy(), rivals)),
+        pl.Series("believed_chance", chances(tied, rivals_tied)),
+    )
 
-    Of m correct and n incorrect dates in random order, W has mean 1/2 and variance (m + n + 1) / (12 m n) (Mann and
-    Whitney 1947). The granularities ask about the same years, so the standard deviation of their mean is taken to be
-    the mean of theirs, which it is where they agree and never exceeds.
-    """
-    counts = scores.group_by("fact_id", "granularity").agg(
-        (pl.col("status") == "correct").sum().cast(pl.Float64).alias("m"),
-        (pl.col("status") == "incorrect").sum().cast(pl.Float64).alias("n"),
-    )
-    per_fact = (
-        facts.filter(pl.col("granularity") != GLOBAL)
-        .join(counts, on=["fact_id", "granularity"])
-        .group_by("fact_id")
-        .agg(
-            pl.col("win_rate_half_ties").mean().alias("w"),
-            ((pl.col("m") + pl.col("n") + 1) / (12 * pl.col("m") * pl.col("n"))).sqrt().mean().alias("deviation"),
-        )
-    )
-    rows = [
-        {"fact_id": fact, "chance": erfc((w - 0.5) / (deviation * sqrt(2))) / 2}
-        for fact, w, deviation in per_fact.iter_rows()
-    ]
-    return pl.DataFrame(rows, schema={"fact_id": pl.String, "chance": pl.Float64})
+
+Years = tuple[int | None, int | None]  # first and last, None for an open end
+
+
+def _periods(believed: pl.DataFrame) -> dict[str, Years]:
+    found = believed.filter("believed").select("fact_id", pl.col("believed_start", "believed_end").cast(pl.Int64))
+    return {name: (start, end) for name, start, end in found.rows()}
+
+
+def _tied(one: Against, place: int, believed: Years | None) -> float:
+    """How many of its crossed matches an object would win were the period that is believed of it the true one: the
+    mean over granularities, NaN where there is none."""
+    if believed is None:
+        return nan
+    inside = {level: _within(one.times[level], *believed) for level in one.scores}
+    if not all(mask.any() and not mask.all() for mask in inside.values()):
+        return nan
+    return float(np.mean([crossed_share(one.scores[level], place, mask) for level, mask in inside.items()]))
+
+
+def _within(times: Sequence[str], low: int | None, high: int | None) -> np.ndarray:
+    """Which dates lie in the years from ``low`` to ``high``, an open end as far as was asked: (dates,)."""
+    years = pl.Series(times).str.extract(YEAR).cast(pl.Int64).to_numpy()
+    return (years >= (years.min() if low is None else low)) & (years <= (years.max() if high is None else high))
 
 
 def _against_belief(scores: pl.DataFrame, believed: pl.DataFrame) -> pl.DataFrame:

@@ -6,6 +6,8 @@ from typing import Any
 import polars as pl
 
 from anachron.analysis.analyses.crossed import CROSSED, main_row
+from anachron.analysis.analyses.decoys import DECOY_MEANS
+from anachron.analysis.findings import points, widest
 from anachron.analysis.metrics import RUN_KEYS
 from anachron.analysis.plots.charts import NAMES
 from anachron.analysis.plots.style import run_labels
@@ -67,6 +69,27 @@ def crossed_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
     names = run_labels(pl.DataFrame(rows, infer_schema_length=None), "format", "prefix")
     for name, row in zip(names, rows, strict=True):
         yield f"{name}: {crossed_words(row)}" if len(rows) > 1 else crossed_words(row)
+
+
+def decoy_words(row: Mapping[str, Any]) -> str:
+    """What a row of the table ``decoys`` says, in a line."""
+    gap, low, high = (points(row[name]) for name in ("difference", "difference_low", "difference_high"))
+    return (
+        f"W of decoys under the same dates: {percent(row['decoy_win_rate'])} %; the facts' is {gap} points from it "
+        f"({low} to {high}). Of two years decoys prefer the later in {percent(row['later'], 0)} %"
+    )
+
+
+def decoy_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+    """A line for each run of the table ``decoys``, where there is one; with its name where there are several."""
+    if DECOY_MEANS.name not in tables:
+        return
+    rows = [
+        widest(run.rows(named=True)) for run in tables[DECOY_MEANS.name].partition_by(RUN_KEYS, maintain_order=True)
+    ]
+    names = run_labels(pl.DataFrame(rows, infer_schema_length=None), "format", "prefix")
+    for name, row in zip(names, rows, strict=True):
+        yield f"{name}: {decoy_words(row)}" if len(rows) > 1 else decoy_words(row)
 
 
 AUDIT_LINES = {

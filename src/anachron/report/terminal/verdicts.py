@@ -11,7 +11,7 @@ from anachron.io.files import Json
 from anachron.probe.check.present import STALE
 from anachron.probe.check.verdicts import belief_in_words, doubt_in_words
 from anachron.report.numbers import percent
-from anachron.report.terminal.tables import crossed_words
+from anachron.report.terminal.tables import crossed_words, decoy_words
 
 STYLES = {"robust": "bold green", "known": "green", "shaky": "yellow", "wrong period": "red", "unknown": "dim"}
 LONGEST = 32  # letters of an object's name that others are lined up with
@@ -93,6 +93,8 @@ def summary_lines(summary: Json) -> Iterator[str]:
     counts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items() if count)
     means = f"mean W {percent(summary['win_rate'])} %, R {percent(summary['robustness'])} %"
     yield f"{summary['model']}, {summary['asked']} of {summary['facts']} facts asked with dates: {counts}; {means}"
+    if decoys := summary.get("decoys"):
+        yield decoy_words(decoys)
     if crossed := summary.get("crossed"):
         yield crossed_words(crossed)
     if summary["present"]:

@@ -1,0 +1,202 @@
+"""A fact beside its decoys: other objects that were asked about under the very same dates.
+
+What a model adds for a date, whatever the object, is in the scores of a fact and of its decoys alike. So a fact is
+judged by its crossed matches against them: it wins one where it leads a decoy by more nats at a correct date than at an
+incorrect one. A preference for dates or for objects wins half of these. A scorer that knows nothing may still win many,
+as neighbouring years score alike; how many, its decoys tell, each of which plays the same matches against the others.
+The *chance* of a fact is the share of all decoys of the run, itself counted with them, that win as many as it does.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+import polars as pl
+
+from anachron.analysis.metrics import FACT_KEYS, GLOBAL, RUN_KEYS, check_scores
+from anachron.core.dates import GRANULARITIES
+from anachron.core.errors import DataError
+
+TIED = 1e-9  # nats: sums of four scores that differ by less are a tie
+
+DECOY_SCHEMA: dict[str, type[pl.DataType]] = {
+    **dict.fromkeys([*FACT_KEYS, "granularity"], pl.String),
+    "decoys": pl.Int64, "win_rate": pl.Float64, "decoy_win_rate": pl.Float64, "place": pl.Int64,
+    "crossed": pl.Float64, "chance": pl.Float64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Against:
+    """A fact of one run beside its decoys.
+
+    key: model, format, prefix, fact. names: of the decoys. By granularity: times, the dates in order of time; scores of
+    the fact (the first row) and of each decoy at these, (objects, dates), nats; correct, which of these are, (dates,).
+    """
+
+    key: tuple[str, ...]
+    names: tuple[str, ...]
+    times: dict[str, list[str]]
+    scores: dict[str, np.ndarray]
+    correct: dict[str, np.ndarray]
+
+
+def beside_decoys(scores: pl.DataFrame, decoys: pl.DataFrame) -> Iterator[Against]:
+    """Each fact that has decoys, in the order of the scores, at the granularities at which it has correct and incorrect
+    dates. scores: of `check_scores`. decoys: of runs among these, by `anachron.probe.runs.DECOY_COLUMNS`.
+
+    Raises `DataError` where a decoy was not asked about at the dates of its fact.
+    """
+    keys = [*FACT_KEYS, "granularity"]
+    dated = scores.filter(pl.col("status").is_in(["correct", "incorrect"]), pl.col("time").is_not_null())
+    kept = dated.select(*keys, "time", "status", "logp").join(
+        decoys.select(FACT_KEYS).unique(), on=FACT_KEYS, how="semi"
+    )
+    own = (
+        kept.sort("time")
+        .group_by(keys)
+        .agg("time", pl.col("status") == "correct", "logp")
+        .rename({"status": "correct"})
+        .filter(pl.col("correct").list.any() & ~pl.col("correct").list.all())
+    )
+    each = (
+        decoys.sort("decoy", "time")
+        .group_by([*keys, "decoy"], maintain_order=True)
+        .agg(pl.col("time").alias("asked"), pl.col("logp").alias("scored"))
+        .group_by(keys, maintain_order=True)
+        .agg("decoy", "asked", "scored")
+    )
+    rows = own.join(each, on=keys)
+    order = {key: i for i, key in enumerate(kept.select(FACT_KEYS).unique(maintain_order=True).rows())}
+    by_fact: dict[tuple[str, ...], list[dict[str, object]]] = {}
+    for row in rows.iter_rows(named=True):
+        if any(asked != row["time"] for asked in row["asked"]):
+            raise DataError(
+                f"fact {row['fact_id']}: its decoys were not asked about at its own {row['granularity']}s; give the "
+                "scores and the decoys of one run"
+            )
+        by_fact.setdefault(tuple(row[name] for name in FACT_KEYS), []).append(row)
+    for key in sorted(by_fact, key=order.__getitem__):
+        found = {str(row["granularity"]): row for row in by_fact[key]}
+        levels = {level: found[level] for level in GRANULARITIES if level in found}
+        yield Against(
+            key,
+            tuple(next(iter(levels.values()))["decoy"]),  # type: ignore[arg-type]
+            {level: row["time"] for level, row in levels.items()},  # type: ignore[misc]
+            {level: np.array([row["logp"], *row["scored"]]) for level, row in levels.items()},  # type: ignore[misc]
+            {level: np.array(row["correct"]) for level, row in levels.items()},
+        )
+
+
+def win_rates(scores: np.ndarray, correct: np.ndarray) -> np.ndarray:
+    """W of each object over the same dates, a tie counting half: (objects,)."""
+    gaps = scores[:, correct][:, :, None] - scores[:, ~correct][:, None, :]
+    return ((gaps > 0) + (gaps == 0) / 2).mean(axis=(1, 2))
+
+
+def crossed_share(scores: np.ndarray, place: int, inside: np.ndarray) -> float:
+    """The share of crossed matches that one object wins against the decoys, a tie counting half.
+
+    scores: (1 + decoys, dates), nats, the fact first. place: of the object, 0 for the fact, else a decoy, which plays
+    against the others. inside: (dates,), which are taken to be its own. Each of these makes a match with each of the
+    others, and each rival counts once. NaN without a rival.
+    """
+    ahead = scores[place] - np.delete(scores[1:], place - 1, axis=0) if place else scores[0] - scores[1:]
+    if not len(ahead):
+        return nan
+    gaps = ahead[:, inside][:, :, None] - ahead[:, ~inside][:, None, :]  # (rivals, dates inside, outside)
+    return float(((gaps > TIED) + (np.abs(gaps) <= TIED) / 2).mean())
+
+
+def mean_crossed_shares(one: Against, levels: Sequence[str]) -> np.ndarray:
+    """`crossed_share` over the correct dates, of the fact and of each decoy, mean over granularities: (objects,)."""
+    return np.array(
+        [
+            np.mean([crossed_share(one.scores[level], place, one.correct[level]) for level in levels])
+            for place in range(1 + len(one.names))
+        ]
+    )
+
+
+def chances(own: Sequence[float] | np.ndarray, decoys: Sequence[float] | np.ndarray) -> np.ndarray:
+    """How rarely decoys do as well: for each of some values (1 + decoys with at least as much) / (1 + all of them).
+
+    Of a fact that is no more tied to its dates than its decoys are, every rank is as likely, so a chance of at most p
+    comes up with probability p at most, whatever the scores are like (Fisher's randomisation test). 1 without decoys,
+    and where the value itself is NaN. decoys: NaN counts for none.
+    """
+    reference = np.asarray(decoys, float)
+    reference = np.sort(reference[~np.isnan(reference)])
+    values = np.asarray(own, float)
+    reached = reference.size - np.searchsorted(reference, values - TIED, "left")
+    return np.where(np.isnan(values), 1.0, (1 + reached) / (1 + reference.size))
+
+
+def decoy_metrics(scores: pl.DataFrame, decoys: pl.DataFrame) -> pl.DataFrame:
+    """Each fact beside its decoys, at each granularity and, of a fact that has all three, ``global``.
+
+    scores: a score table as a run of `anachron.run_probe` has it; decoys: its table of decoys (of data by
+    `anachron.with_decoys`): ``model, format, prefix, fact_id, decoy, granularity, time, status, logp``.
+
+    Returns one row per model, format, prefix, fact and granularity: ``decoys``, their number; ``win_rate`` of the fact
+    and ``decoy_win_rate``, the mean of theirs (0 to 1, a tie counts half); ``place`` of the fact among them by W, 1 the
+    best, behind decoys that are equal; ``crossed``, the share won of its crossed matches against them; ``chance``, the
+    share of the run's decoys that win as many of theirs (`chances`). Raises `DataError` for tables that are not of one
+    run. Beyond the papers, see docs/definitions.md.
+    """
+    rows: list[dict[str, object]] = []
+    of_decoys: dict[tuple[object, ...], list[float]] = {}
+    for one in beside_decoys(check_scores(scores), decoys):
+        for row, others in _rows(one):
+            rows.append(row)
+            of_decoys.setdefault((*one.key[:-1], row["granularity"]), []).extend(others)
+    table = pl.DataFrame(rows, schema=DECOY_SCHEMA, orient="row")
+    keys = [*RUN_KEYS, "granularity"]
+    parts = [
+        part.with_columns(pl.Series("chance", chances(part["crossed"].to_numpy(), of_decoys[key])))
+        for key, part in table.with_row_index().group_by(keys, maintain_order=True)
+    ]
+    return pl.concat(parts).sort("index").select(*DECOY_SCHEMA) if parts else table
+
+
+def _rows(one: Against) -> Iterator[tuple[dict[str, object], list[float]]]:
+    """The rows of a fact, and at each the crossed shares of its decoys."""
+    key = dict(zip(FACT_KEYS, one.key, strict=True)) | {"decoys": len(one.names)}
+    wins = {level: win_rates(one.scores[level], one.correct[level]) for level in one.scores}
+    crossed = {level: mean_crossed_shares(one, [level]) for level in one.scores}
+    levels = [(level, [level]) for level in one.scores]
+    if len(levels) == len(GRANULARITIES):
+        levels.append((GLOBAL, [*GRANULARITIES]))
+    for name, of in levels:
+        rates, shares = (np.mean([found[level] for level in of], axis=0) for found in (wins, crossed))
+        row = key | {
+            "granularity": name, "win_rate": float(rates[0]), "decoy_win_rate": float(rates[1:].mean()),
+            "place": place_of(rates), "crossed": float(shares[0]),
+        }  # fmt: skip
+        yield row, shares[1:].tolist()
+
+
+def place_of(rates: np.ndarray) -> int:
+    """The place of the fact among its decoys, 1 the best, behind those that are equal. rates: the fact's W first."""
+    return 1 + int((rates[1:] >= rates[0]).sum())
+
+
+def later_wins(decoys: pl.DataFrame) -> pl.DataFrame:
+    """How often a later year is likelier than an earlier one, of decoys: the run's own taste for late dates.
+
+    Returns one row a run: `RUN_KEYS` and ``later``, the mean over decoys of the share of pairs of years (0 to 1, a tie
+    counts half) of which the later has the higher log-probability. One half is no taste.
+    """
+    years = decoys.filter(pl.col("granularity") == "year")
+    ordered = years.with_columns(pl.col("time").str.extract(r"^(-?\d+)").cast(pl.Int64).alias("year")).sort("year")
+    each = (
+        ordered.group_by([*FACT_KEYS, "decoy"], maintain_order=True).agg("logp").filter(pl.col("logp").list.len() > 1)
+    )
+    shares = pl.Series("later", [_rising(np.asarray(values)) for values in each["logp"]], pl.Float64)
+    return each.with_columns(shares).group_by(RUN_KEYS, maintain_order=True).agg(pl.col("later").mean())
+
+
+def _rising(values: np.ndarray) -> float:
+    gaps = np.subtract.outer(values, values)[np.tril_indices(values.size, -1)]  # later minus earlier
+    return float(((gaps > 0) + (gaps == 0) / 2).mean())
