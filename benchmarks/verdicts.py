@@ -5,7 +5,7 @@
 and of real models, of whose decoys each stands once in the fact's stead (a placebo):
 
     python benchmarks/verdicts.py --sample facts.csv
-    anachron check HuggingFaceTB/SmolLM2-135M-Instruct --facts facts.csv --as-of 2026-06-30 --out run
+    anachron check HuggingFaceTB/SmolLM2-135M-Instruct --facts facts.csv --out run
     python benchmarks/verdicts.py --placebo run
 
 Each run has facts of periods from 1 to 60 years, half of which hold to the end, five decoys each, sampled as check
@@ -123,7 +123,8 @@ KNOWING = (
     Scorer("knows, 3 nats, independent years", independent, knows=step(3)),
     Scorer("knows, 3 nats, AR 0.5", AR, knows=step(3)),
     Scorer("knows, 3 nats, AR 0.5, +0.05 nats a year", AR, late=0.05, knows=step(3)),
-    Scorer("knows, 2 nats, AR 0.5", AR, knows=step(2)), Scorer("knows, 3 nats, smooth", smooth, knows=step(3)),
+    Scorer("knows, 2 nats, AR 0.5", AR, knows=step(2)), Scorer("knows, 4 nats, AR 0.5", AR, knows=step(4)),
+    Scorer("knows, 3 nats, smooth", smooth, knows=step(3)),
     Scorer("half the period, 3 nats", AR, knows=step(3, share=0.5)),
     Scorer("blurred ends, 3 nats", AR, knows=blurred(3)),
     Scorer("2 years late, 3 nats", AR, knows=step(3, lambda span: 2)),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import anachron
 from anachron.analysis.analyses.decoys import decoys_of_run
-from anachron.analysis.decoys import chances, decoy_metrics, later_wins
+from anachron.analysis.decoys import chances, chances_among_alike, decoy_metrics, later_wins
 from anachron.core.errors import DataError
 from anachron.report.studies import write_metrics
 
@@ -180,3 +180,24 @@ def test_a_run_with_decoys_has_its_tables_and_one_without_says_so(tmp_path) -> N
     assert (both["logp"] - both["logp_right"]).abs().max() < 1e-4  # other batches
     without = write_metrics([tmp_path / "alone"], tmp_path / "alone-tables", resamples=100)
     assert "decoys" not in without.tables and "no run has decoys" in str(without.notes) + str(without.left_out)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 3), st.integers(20, 60), st.integers(0, 2)), min_size=1, max_size=12
+    )
+)
+def test_a_fact_is_ranked_among_the_decoys_of_the_facts_most_like_it(facts) -> None:
+    """By lists: whole facts in order of likeness, equally alike ones together, until there are a hundred decoys."""
+    own = [value / 9 for value, *_ in facts]
+    shapes = [(float(shape), 0.0, 0.0) for _, shape, _, _ in facts]
+    decoys = [[(n + shift) % 10 / 9 for n in range(number)] for _, _, number, shift in facts]
+    wanted = []
+    for value, shape in zip(own, shapes, strict=True):
+        among: list[float] = []
+        for distance in range(4):
+            if len(among) < 100:
+                alike = [i for i, other in enumerate(shapes) if abs(other[0] - shape[0]) == distance]
+                among += [share for i in alike for share in decoys[i]]
+        wanted.append((1 + sum(share >= value - 1e-9 for share in among)) / (1 + len(among)))
+    assert chances_among_alike(own, decoys, shapes).tolist() == pytest.approx(wanted)

@@ -4,12 +4,13 @@ What a model adds for a date, whatever the object, is in the scores of a fact an
 judged by its crossed matches against them: it wins one where it leads a decoy by more nats at a correct date than at an
 incorrect one. A preference for dates or for objects wins half of these. A scorer that knows nothing may still win many,
 as neighbouring years score alike; how many, its decoys tell, each of which plays the same matches against the others.
-The *chance* of a fact is the share of all decoys of the run, itself counted with them, that win as many as it does.
+The *chance* of a fact is the share of decoys, itself counted with them, that win as many as it does: of its own decoys
+and those of the facts most like it in their dates (`ALIKE`), since few dates are won by chance more often than many.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import log, nan
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from anachron.analysis.metrics import FACT_KEYS, GLOBAL, RUN_KEYS, check_scores
 from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
 
+ALIKE = 100  # decoys that a fact is ranked among, at least, where the run has as many
 TIED = 1e-9  # nats: sums of four scores that differ by less are a tie
 
 DECOY_SCHEMA: dict[str, type[pl.DataType]] = {
@@ -40,6 +42,16 @@ class Against:
     times: dict[str, list[str]]
     scores: dict[str, np.ndarray]
     correct: dict[str, np.ndarray]
+
+    @property
+    def shape(self) -> tuple[float, float, float]:
+        """What facts are alike in: the logarithms of the numbers of correct and of incorrect dates, and twice the share
+        of the incorrect ones that lie after the last correct one, 0 of a fact that still holds."""
+        masks = [*self.correct.values()]
+        correct = sum(int(mask.sum()) for mask in masks)
+        incorrect = sum(mask.size for mask in masks) - correct
+        later = sum(mask.size - 1 - int(np.flatnonzero(mask)[-1]) for mask in masks)
+        return log(correct), log(incorrect), 2 * later / incorrect
 
 
 def beside_decoys(scores: pl.DataFrame, decoys: pl.DataFrame) -> Iterator[Against]:
@@ -133,6 +145,27 @@ def chances(own: Sequence[float] | np.ndarray, decoys: Sequence[float] | np.ndar
     return np.where(np.isnan(values), 1.0, (1 + reached) / (1 + reference.size))
 
 
+def chances_among_alike(
+    own: Sequence[float], decoys: Sequence[Sequence[float]], shapes: Sequence[tuple[float, float, float]]
+) -> np.ndarray:
+    """`chances` of facts, each among its own decoys and those of the facts most like it, `ALIKE` of them or more.
+
+    decoys: the values of each fact's decoys. shapes: `Against.shape` of each; facts are the more alike the less these
+    differ in sum, and equally alike ones are taken together.
+    """
+    places, sizes = np.array(shapes, float).reshape(-1, 3), np.array([len(values) for values in decoys])
+    found = np.ones(len(own))
+    for fact, value in enumerate(own):
+        apart = np.abs(places - places[fact]).sum(axis=1)
+        order = np.argsort(apart, kind="stable")
+        enough = min(int(np.searchsorted(np.cumsum(sizes[order]), ALIKE)), len(order) - 1)
+        among = np.flatnonzero(apart <= apart[order[enough]])
+        found[fact] = chances([value], np.concatenate([np.asarray(decoys[other], float) for other in among.tolist()]))[
+            0
+        ]
+    return found
+
+
 def decoy_metrics(scores: pl.DataFrame, decoys: pl.DataFrame) -> pl.DataFrame:
     """Each fact beside its decoys, at each granularity and, of a fact that has all three, ``global``.
 
@@ -142,22 +175,25 @@ def decoy_metrics(scores: pl.DataFrame, decoys: pl.DataFrame) -> pl.DataFrame:
     Returns one row per model, format, prefix, fact and granularity: ``decoys``, their number; ``win_rate`` of the fact
     and ``decoy_win_rate``, the mean of theirs (0 to 1, a tie counts half); ``place`` of the fact among them by W, 1 the
     best, behind decoys that are equal; ``crossed``, the share won of its crossed matches against them; ``chance``, the
-    share of the run's decoys that win as many of theirs (`chances`). Raises `DataError` for tables that are not of one
-    run. Beyond the papers, see docs/definitions.md.
+    share of decoys that win as many of theirs (`chances_among_alike`). Raises `DataError` for tables that are not of
+    one run. Beyond the papers, see docs/definitions.md.
     """
     rows: list[dict[str, object]] = []
-    of_decoys: dict[tuple[object, ...], list[float]] = {}
+    of_decoys: list[list[float]] = []
+    shapes: list[tuple[float, float, float]] = []
     for one in beside_decoys(check_scores(scores), decoys):
         for row, others in _rows(one):
             rows.append(row)
-            of_decoys.setdefault((*one.key[:-1], row["granularity"]), []).extend(others)
+            of_decoys.append(others)
+            shapes.append(one.shape)
     table = pl.DataFrame(rows, schema=DECOY_SCHEMA, orient="row")
     keys = [*RUN_KEYS, "granularity"]
-    parts = [
-        part.with_columns(pl.Series("chance", chances(part["crossed"].to_numpy(), of_decoys[key])))
-        for key, part in table.with_row_index().group_by(keys, maintain_order=True)
-    ]
-    return pl.concat(parts).sort("index").select(*DECOY_SCHEMA) if parts else table
+    found = np.ones(len(rows))
+    for index in table.with_row_index().group_by(keys, maintain_order=True).agg("index")["index"]:
+        at = index.to_list()
+        own = table["crossed"].gather(at).to_list()
+        found[at] = chances_among_alike(own, [of_decoys[i] for i in at], [shapes[i] for i in at])
+    return table.with_columns(pl.Series("chance", found))
 
 
 def _rows(one: Against) -> Iterator[tuple[dict[str, object], list[float]]]:

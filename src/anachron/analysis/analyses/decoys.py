@@ -22,7 +22,7 @@ from anachron.analysis.analyses.analysis import (
     in_words,
 )
 from anachron.analysis.decoys import decoy_metrics, later_wins
-from anachron.analysis.findings import FEW, Row, Rows, interval, widest
+from anachron.analysis.findings import FEW, Row, Rows, points, widest
 from anachron.analysis.metrics import RUN_KEYS, is_run, run_keys
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.statistics import interval_cells, sign_flips, wilson_clustered
@@ -124,8 +124,10 @@ def _finding(rows: Rows) -> str | None:
     row = widest(rows)
     if row["facts"] < FEW:
         return None
-    side = "above" if row["difference_low"] > 0 else "below" if row["difference_high"] < 0 else "not apart from"
-    return f"W is {interval(row, 'difference')} from that of decoys under the same dates, {side} 0"
+    low, high = row["difference_low"], row["difference_high"]
+    side = "above" if low > 0 else "below" if high < 0 else "not apart from"
+    gap = f"{points(row['difference'])} points ({points(low)} to {points(high)})"
+    return f"W is {side} that of decoys under the same dates: {gap}"
 
 
 def _decoys(study: Study) -> str | None:

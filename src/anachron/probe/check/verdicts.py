@@ -3,12 +3,12 @@
 The first that holds, of a fact that was asked with dates:
 
 ``robust``
-    R is 1 at every granularity: no incorrect date beats a correct one. And it is sure: of all decoys of the run at most
-    one in a hundred (`SURE`) wins as many of its crossed matches.
+    R is 1 at every granularity: no incorrect date beats a correct one. And it is sure: of its decoys
+    and those of similar facts at most one in a hundred (`SURE`) wins as many of its crossed matches.
 ``known``
     W is at least 0.9 (`KNOWN`) at every granularity, and it is sure in the same way.
 ``shaky``
-    above chance: of all decoys of the run at most 4 in 100 (`CHANCE`) win as many of their crossed matches.
+    above chance: of these decoys at most 4 in 100 (`CHANCE`) win as many of their crossed matches.
 ``wrong period``
     the model ties the fact to a period (`anachron.analysis.analyses.believed`), of whose years and the true ones less
     than half (`OVERLAP`) are both; it would be ``known`` were that period the true one; and at most one in a hundred
@@ -34,7 +34,7 @@ from anachron.analysis.analyses.believed import believed_periods
 from anachron.analysis.decoys import (
     Against,
     beside_decoys,
-    chances,
+    chances_among_alike,
     crossed_share,
     mean_crossed_shares,
     place_of,
@@ -69,8 +69,8 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame, decoys: pl.DataFram
     ``win_rate`` and ``robustness`` are the global ones, ``win_rate_year`` and so on those of one granularity, null
     where the fact has no correct or no incorrect date there; then it is judged by the granularities that it has.
     ``decoys``: how many it has; ``decoy_win_rate``: their mean W (a tie counts half), and ``place`` that of the fact
-    among them, 1 the best. ``crossed``: its share of crossed matches won against them; ``chance``: the share of the
-    run's decoys that win as many, 0 to 1, null without decoys. ``believed_start`` and ``believed_end`` are years, null
+    among them, 1 the best. ``crossed``: its share of crossed matches won against them; ``chance``: the share of
+    decoys that win as many, 0 to 1, null without decoys. ``believed_start`` and ``believed_end`` are years, null
     where that end is open or nothing is believed; errors are in years, negative where the model believes too early;
     ``years_in_both``: years in the believed and the true period by years in either, 0 to 1;
     ``believed_win_rate``: the least W of a granularity, 0 to 1, were the believed years the
@@ -171,7 +171,9 @@ def _against_decoys(scores: pl.DataFrame, decoys: pl.DataFrame | None, believed:
     periods = _periods(believed)
     of_decoys = decoys.with_columns(pl.concat_str("fact_id", "decoy", separator="\n"))
     periods |= _periods(believed_periods(of_decoys, of_decoys.select("fact_id").unique(maintain_order=True)))
-    rows, tied, rivals, rivals_tied = [], [], [], []
+    rows, shapes, tied = [], [], []
+    rivals: list[list[float]] = []
+    rivals_tied: list[list[float]] = []
     for one in beside_decoys(scores, decoys):
         fact, levels = one.key[-1], [*one.scores]
         rates = np.mean([win_rates(one.scores[level], one.correct[level]) for level in levels], axis=0)
@@ -184,13 +186,14 @@ def _against_decoys(scores: pl.DataFrame, decoys: pl.DataFrame | None, believed:
                 "place": place_of(rates), "crossed": float(shares[0]),
             }
         )  # fmt: skip
+        shapes.append(one.shape)
         tied.append(ties[0])
-        rivals += shares[1:].tolist()
-        rivals_tied += [0.0 if np.isnan(share) else share for share in ties[1:]]  # tied to nothing
+        rivals.append(shares[1:].tolist())
+        rivals_tied.append([0.0 if np.isnan(share) else share for share in ties[1:]])  # tied to nothing
     table = pl.DataFrame(rows, schema=schema)
     return table.with_columns(
-        pl.Series("chance", chances(table["crossed"].to_numpy(), rivals)),
-        pl.Series("believed_chance", chances(tied, rivals_tied)),
+        pl.Series("chance", chances_among_alike(table["crossed"].to_list(), rivals, shapes)),
+        pl.Series("believed_chance", chances_among_alike(tied, rivals_tied, shapes)),
     )
 
 
