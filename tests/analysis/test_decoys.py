@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import anachron
 from anachron.analysis.analyses.decoys import decoys_of_run
-from anachron.analysis.decoys import chances, chances_among_alike, decoy_metrics, later_wins
+from anachron.analysis.decoys import beside_decoys, chances, chances_among_alike, decoy_metrics, later_wins
+from anachron.analysis.metrics import check_scores
 from anachron.core.errors import DataError
 from anachron.report.studies import write_metrics
 
@@ -164,6 +165,18 @@ def test_decoys_of_other_dates_are_refused() -> None:
     own, others = tables(noise(1))
     with pytest.raises(DataError, match="decoys were not asked about at its own years"):
         decoy_metrics(own, others.filter(pl.col("time") != "1994"))
+    with pytest.raises(DataError, match="give the scores and the decoys of one run"):
+        decoy_metrics(own, others.filter((pl.col("granularity") == "year") | (pl.col("decoy") != "d")))
+
+
+def test_years_before_the_common_era_stand_in_order() -> None:
+    own, others = tables(lambda fact, name, level, year: year, levels=("year",))
+    signs = {str(year): f"-0{2980 - year}" for year in YEARS[:-3]}  # the last three stay in the common era
+    own, others = (table.with_columns(pl.col("time").replace(signs)) for table in (own, others))
+    assert later_wins(others)["later"].item() == 1.0
+    (one,) = beside_decoys(check_scores(own), others)
+    assert one.times["year"] == [*signs.values(), *map(str, YEARS[-3:])]
+    assert one.shape[2] == pytest.approx(2 * 5 / 11)  # 2001 to 2005 of the eleven incorrect ones
 
 
 def test_a_run_with_decoys_has_its_tables_and_one_without_says_so(tmp_path) -> None:

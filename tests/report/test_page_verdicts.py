@@ -69,6 +69,10 @@ def test_verdicts_are_read_and_stand_with_their_facts(tmp_path: Path):
     assert own["today"] == ["today stale, says a (held until 1999)", None, None, None]
     assert found["left_out"] == [{"fact": "S | r | c", "reason": "no question; today current"}]
     assert verdict_columns({}, runs, ["a"]) is None
+    unsure = [row("e", "unknown", present="does not know"), *ROWS]
+    pl.DataFrame(unsure, infer_schema_length=None).write_csv(path)
+    told = verdict_columns({runs[0]: read_verdicts(read_table(path), path)}, runs, ["e"])
+    assert told["runs"][0]["sentence"].endswith("hold, 1 current and 1 stale, 1 not known to the model.")
 
 
 @pytest.mark.parametrize("broken", ["fact_id,verdict\na,known\n", "win_rate"])

@@ -20,6 +20,7 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
 
 ALIKE = 100  # decoys that a fact is ranked among, at least, where the run has as many
+YEAR = r"^(-?\d+)"  # of a date at any granularity
 TIED = 1e-9  # nats: sums of four scores that differ by less are a tie
 
 DECOY_SCHEMA: dict[str, type[pl.DataType]] = {
@@ -65,15 +66,16 @@ def beside_decoys(scores: pl.DataFrame, decoys: pl.DataFrame) -> Iterator[Agains
     kept = dated.select(*keys, "time", "status", "logp").join(
         decoys.select(FACT_KEYS).unique(), on=FACT_KEYS, how="semi"
     )
+    in_order = [pl.col("time").str.extract(YEAR).cast(pl.Int64), pl.col("time")]  # -0044 lies after -0100
     own = (
-        kept.sort("time")
+        kept.sort(in_order)
         .group_by(keys)
         .agg("time", pl.col("status") == "correct", "logp")
         .rename({"status": "correct"})
         .filter(pl.col("correct").list.any() & ~pl.col("correct").list.all())
     )
     each = (
-        decoys.sort("decoy", "time")
+        decoys.sort("decoy", *in_order)
         .group_by([*keys, "decoy"], maintain_order=True)
         .agg(pl.col("time").alias("asked"), pl.col("logp").alias("scored"))
         .group_by(keys, maintain_order=True)
@@ -83,12 +85,13 @@ def beside_decoys(scores: pl.DataFrame, decoys: pl.DataFrame) -> Iterator[Agains
     order = {key: i for i, key in enumerate(kept.select(FACT_KEYS).unique(maintain_order=True).rows())}
     by_fact: dict[tuple[str, ...], list[dict[str, object]]] = {}
     for row in rows.iter_rows(named=True):
-        if any(asked != row["time"] for asked in row["asked"]):
+        others = by_fact.setdefault(tuple(row[name] for name in FACT_KEYS), [])
+        if any(asked != row["time"] for asked in row["asked"]) or any(one["decoy"] != row["decoy"] for one in others):
             raise DataError(
                 f"fact {row['fact_id']}: its decoys were not asked about at its own {row['granularity']}s; give the "
                 "scores and the decoys of one run"
             )
-        by_fact.setdefault(tuple(row[name] for name in FACT_KEYS), []).append(row)
+        others.append(row)
     for key in sorted(by_fact, key=order.__getitem__):
         found = {str(row["granularity"]): row for row in by_fact[key]}
         levels = {level: found[level] for level in GRANULARITIES if level in found}
@@ -225,7 +228,7 @@ def later_wins(decoys: pl.DataFrame) -> pl.DataFrame:
     counts half) of which the later has the higher log-probability. One half is no taste.
     """
     years = decoys.filter(pl.col("granularity") == "year")
-    ordered = years.with_columns(pl.col("time").str.extract(r"^(-?\d+)").cast(pl.Int64).alias("year")).sort("year")
+    ordered = years.sort(pl.col("time").str.extract(YEAR).cast(pl.Int64))
     each = (
         ordered.group_by([*FACT_KEYS, "decoy"], maintain_order=True).agg("logp").filter(pl.col("logp").list.len() > 1)
     )

@@ -32,6 +32,7 @@ from rich.text import Text
 
 from anachron.analysis.analyses.believed import believed_periods
 from anachron.analysis.decoys import (
+    YEAR,
     Against,
     beside_decoys,
     chances_among_alike,
@@ -47,7 +48,6 @@ from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
 VERDICTS = ("robust", "known", "shaky", "wrong period", "unknown")  # as people are told, the best first
 VERDICTS_FILE = "verdicts.csv"  # of a run folder
 KNOWN, OVERLAP, CHANCE, SURE = 0.9, 0.5, 0.04, 0.01
-YEAR = r"^(-?\d+)"  # of a date at any granularity
 WIN_RATES = tuple(f"win_rate_{granularity}" for granularity in GRANULARITIES)
 
 VERDICT_SCHEMA: dict[str, type[pl.DataType]] = {

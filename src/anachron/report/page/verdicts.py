@@ -7,13 +7,14 @@ import polars as pl
 
 from anachron.io.files import Json
 from anachron.io.schemas import ColumnSchema, Schema
-from anachron.probe.check.present import CURRENT, STALE
+from anachron.probe.check.present import CURRENT, STALE, UNKNOWN
 from anachron.probe.check.verdicts import VERDICT_SCHEMA, VERDICTS, verdict_in_words
 from anachron.report.terminal.verdicts import today_in_words
 
 SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "start_error_years", "end_error_years")
 DOUBTS = ("chance", "win_rate_low")  # of a check by scores, and of one by answers
 TEXTS = ("subject", "relation", "object", "present", "answer", "answer_until", "left_out")
+JUDGED = (CURRENT, STALE, UNKNOWN)
 Run = tuple[str, ...]
 
 
@@ -71,7 +72,7 @@ def _sentence(table: pl.DataFrame) -> str:
     if left_out := table["verdict"].null_count():
         parts.append(f"{left_out} not asked with dates")
     today = [f"{(table['present'] == name).sum()} {name}" for name in (CURRENT, STALE)]
-    held = (
-        f"; of those that still hold, {' and '.join(today)}" if table["present"].is_in([CURRENT, STALE]).any() else ""
-    )
+    unknown = (table["present"] == UNKNOWN).sum()
+    held = f"; of those that still hold, {' and '.join(today)}" if table["present"].is_in(JUDGED).any() else ""
+    held += f", {unknown} not known to the model" if unknown else ""
     return f"{table.height} facts checked: {', '.join(parts)}{held}."
