@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import anachron
 from anachron.analysis.analyses.decoys import decoys_of_run
-from anachron.analysis.decoys import beside_decoys, chances, chances_among_alike, decoy_metrics, later_wins
+from anachron.analysis.decoys import beside_decoys, chance, chances_among_alike, decoy_metrics, later_wins
 from anachron.analysis.metrics import check_scores
 from anachron.core.errors import DataError
 from anachron.report.studies import write_metrics
@@ -113,7 +113,7 @@ def test_who_is_known_leads_and_who_is_not_does_not() -> None:
 @pytest.mark.parametrize("drift", [0.0, 0.9])
 def test_the_chance_of_facts_that_nothing_is_known_of_is_as_said(drift: float) -> None:
     """Whether years score independently or much like their neighbours; and however all prefer late years."""
-    random, chance = np.random.default_rng(5), []
+    random, found = np.random.default_rng(5), []
     for _ in range(8):
         curves: dict = {}
 
@@ -127,14 +127,15 @@ def test_the_chance_of_facts_that_nothing_is_known_of_is_as_said(drift: float) -
             return curves[key][year - YEARS[0]] + random.normal() / 2 + 0.3 * year
 
         own, others = tables(score, facts=40, decoys=tuple("abcde"), levels=("year",))
-        chance += decoy_metrics(own, others)["chance"].to_list()
+        found += decoy_metrics(own, others)["chance"].to_list()
     for level in (0.05, 0.2, 0.5):
-        assert abs(np.mean(np.array(chance) <= level) - level) < 3.5 * (level * (1 - level) / len(chance)) ** 0.5
+        assert abs(np.mean(np.array(found) <= level) - level) < 3.5 * (level * (1 - level) / len(found)) ** 0.5
 
 
-def test_chances_are_ranks() -> None:
-    assert chances([3.0, 1.0, 9.0, np.nan], [1.0, 2.0, 3.0, np.nan]).tolist() == [0.5, 1.0, 0.25, 1.0]
-    assert chances([5.0], []).tolist() == [1.0]
+def test_a_chance_is_a_rank() -> None:
+    decoys = np.array([1.0, 2.0, 3.0, np.nan])
+    assert [chance(value, decoys) for value in (3.0, 1.0, 9.0, np.nan)] == [0.5, 1.0, 0.25, 1.0]
+    assert chance(5.0, np.array([])) == 1.0
 
 
 def test_the_taste_for_late_years_is_that_of_decoys() -> None:

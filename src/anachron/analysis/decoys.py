@@ -8,20 +8,19 @@ The *chance* of a fact is the share of decoys, itself counted with them, that wi
 and those of the facts most like it in their dates (`ALIKE`), since few dates are won by chance more often than many.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log, nan
 
 import numpy as np
 import polars as pl
 
-from anachron.analysis.metrics import FACT_KEYS, GLOBAL, RUN_KEYS, check_scores
+from anachron.analysis.metrics import FACT_KEYS, GLOBAL, RUN_KEYS, TIED, YEAR, check_scores, share_won
 from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
 
 ALIKE = 100  # decoys that a fact is ranked among, at least, where the run has as many
-YEAR = r"^(-?\d+)"  # of a date at any granularity
-TIED = 1e-9  # nats: sums of four scores that differ by less are a tie
 
 DECOY_SCHEMA: dict[str, type[pl.DataType]] = {
     **dict.fromkeys([*FACT_KEYS, "granularity"], pl.String),
@@ -43,6 +42,24 @@ class Against:
     times: dict[str, list[str]]
     scores: dict[str, np.ndarray]
     correct: dict[str, np.ndarray]
+
+    @cached_property
+    def win_rates(self) -> dict[str, np.ndarray]:
+        """By granularity, W of each object over the correct and incorrect dates, a tie counting half: (objects,)."""
+        return {
+            level: share_won(scores[:, inside][:, :, None] - scores[:, ~inside][:, None, :], axis=(1, 2))
+            for level, scores in self.scores.items()
+            for inside in [self.correct[level]]
+        }
+
+    @cached_property
+    def crossed(self) -> dict[str, np.ndarray]:
+        """By granularity, `crossed_share` of each object over the correct dates: (objects,)."""
+        places = range(1 + len(self.names))
+        return {
+            level: np.array([crossed_share(scores, place, self.correct[level]) for place in places])
+            for level, scores in self.scores.items()
+        }
 
     @property
     def shape(self) -> tuple[float, float, float]:
@@ -104,12 +121,6 @@ def beside_decoys(scores: pl.DataFrame, decoys: pl.DataFrame) -> Iterator[Agains
         )
 
 
-def win_rates(scores: np.ndarray, correct: np.ndarray) -> np.ndarray:
-    """W of each object over the same dates, a tie counting half: (objects,)."""
-    gaps = scores[:, correct][:, :, None] - scores[:, ~correct][:, None, :]
-    return ((gaps > 0) + (gaps == 0) / 2).mean(axis=(1, 2))
-
-
 def crossed_share(scores: np.ndarray, place: int, inside: np.ndarray) -> float:
     """The share of crossed matches that one object wins against the decoys, a tie counting half.
 
@@ -121,37 +132,24 @@ def crossed_share(scores: np.ndarray, place: int, inside: np.ndarray) -> float:
     if not len(ahead):
         return nan
     gaps = ahead[:, inside][:, :, None] - ahead[:, ~inside][:, None, :]  # (rivals, dates inside, outside)
-    return float(((gaps > TIED) + (np.abs(gaps) <= TIED) / 2).mean())
+    return float(share_won(gaps, TIED))
 
 
-def mean_crossed_shares(one: Against, levels: Sequence[str]) -> np.ndarray:
-    """`crossed_share` over the correct dates, of the fact and of each decoy, mean over granularities: (objects,)."""
-    return np.array(
-        [
-            np.mean([crossed_share(one.scores[level], place, one.correct[level]) for level in levels])
-            for place in range(1 + len(one.names))
-        ]
-    )
+def chance(own: float, decoys: np.ndarray) -> float:
+    """How rarely decoys do as well: (1 + decoys with at least as much) / (1 + all of them).
 
-
-def chances(own: Sequence[float] | np.ndarray, decoys: Sequence[float] | np.ndarray) -> np.ndarray:
-    """How rarely decoys do as well: for each of some values (1 + decoys with at least as much) / (1 + all of them).
-
-    Of a fact that is no more tied to its dates than its decoys are, every rank is as likely, so a chance of at most p
+    Of a fact that is no more tied to its dates than these decoys are, every rank is as likely, so a chance of at most p
     comes up with probability p at most, whatever the scores are like (Fisher's randomisation test). 1 without decoys,
     and where the value itself is NaN. decoys: NaN counts for none.
     """
-    reference = np.asarray(decoys, float)
-    reference = np.sort(reference[~np.isnan(reference)])
-    values = np.asarray(own, float)
-    reached = reference.size - np.searchsorted(reference, values - TIED, "left")
-    return np.where(np.isnan(values), 1.0, (1 + reached) / (1 + reference.size))
+    known = decoys[~np.isnan(decoys)]
+    return 1.0 if np.isnan(own) else (1 + int((known >= own - TIED).sum())) / (1 + known.size)
 
 
 def chances_among_alike(
     own: Sequence[float], decoys: Sequence[Sequence[float]], shapes: Sequence[tuple[float, float, float]]
 ) -> np.ndarray:
-    """`chances` of facts, each among its own decoys and those of the facts most like it, `ALIKE` of them or more.
+    """The `chance` of each of some facts, among its own decoys and those of the facts most like it, `ALIKE` or more.
 
     decoys: the values of each fact's decoys. shapes: `Against.shape` of each; facts are the more alike the less these
     differ in sum, and equally alike ones are taken together.
@@ -163,9 +161,7 @@ def chances_among_alike(
         order = np.argsort(apart, kind="stable")
         enough = min(int(np.searchsorted(np.cumsum(sizes[order]), ALIKE)), len(order) - 1)
         among = np.flatnonzero(apart <= apart[order[enough]])
-        found[fact] = chances([value], np.concatenate([np.asarray(decoys[other], float) for other in among.tolist()]))[
-            0
-        ]
+        found[fact] = chance(value, np.concatenate([np.asarray(decoys[other], float) for other in among.tolist()]))
     return found
 
 
@@ -181,44 +177,38 @@ def decoy_metrics(scores: pl.DataFrame, decoys: pl.DataFrame) -> pl.DataFrame:
     share of decoys that win as many of theirs (`chances_among_alike`). Raises `DataError` for tables that are not of
     one run. Beyond the papers, see docs/definitions.md.
     """
+    parts: dict[str, Sequence[str]] = {**{level: [level] for level in GRANULARITIES}, GLOBAL: GRANULARITIES}
+    return ranked(
+        (one, name, levels)
+        for one in beside_decoys(check_scores(scores), decoys)
+        for name, levels in parts.items()
+        if one.scores.keys() >= {*levels}
+    )
+
+
+def ranked(asked: Iterable[tuple[Against, str, Sequence[str]]]) -> pl.DataFrame:
+    """A row (`DECOY_SCHEMA`) for each of some facts, the mean over these granularities of it, under this name."""
     rows: list[dict[str, object]] = []
     of_decoys: list[list[float]] = []
     shapes: list[tuple[float, float, float]] = []
-    for one in beside_decoys(check_scores(scores), decoys):
-        for row, others in _rows(one):
-            rows.append(row)
-            of_decoys.append(others)
-            shapes.append(one.shape)
+    for one, name, levels in asked:
+        rates, shares = (np.mean([found[level] for level in levels], axis=0) for found in (one.win_rates, one.crossed))
+        rows.append(
+            dict(zip(FACT_KEYS, one.key, strict=True)) | {
+                "granularity": name, "decoys": len(one.names), "win_rate": float(rates[0]),
+                "decoy_win_rate": float(rates[1:].mean()), "place": 1 + int((rates[1:] >= rates[0]).sum()),
+                "crossed": float(shares[0]),
+            }
+        )  # fmt: skip
+        of_decoys.append(shares[1:].tolist())
+        shapes.append(one.shape)
     table = pl.DataFrame(rows, schema=DECOY_SCHEMA, orient="row")
-    keys = [*RUN_KEYS, "granularity"]
     found = np.ones(len(rows))
-    for index in table.with_row_index().group_by(keys, maintain_order=True).agg("index")["index"]:
-        at = index.to_list()
+    parts = table.with_row_index().group_by([*RUN_KEYS, "granularity"], maintain_order=True).agg("index")["index"]
+    for at in parts.to_list():
         own = table["crossed"].gather(at).to_list()
         found[at] = chances_among_alike(own, [of_decoys[i] for i in at], [shapes[i] for i in at])
     return table.with_columns(pl.Series("chance", found))
-
-
-def _rows(one: Against) -> Iterator[tuple[dict[str, object], list[float]]]:
-    """The rows of a fact, and at each the crossed shares of its decoys."""
-    key = dict(zip(FACT_KEYS, one.key, strict=True)) | {"decoys": len(one.names)}
-    wins = {level: win_rates(one.scores[level], one.correct[level]) for level in one.scores}
-    crossed = {level: mean_crossed_shares(one, [level]) for level in one.scores}
-    levels = [(level, [level]) for level in one.scores]
-    if len(levels) == len(GRANULARITIES):
-        levels.append((GLOBAL, [*GRANULARITIES]))
-    for name, of in levels:
-        rates, shares = (np.mean([found[level] for level in of], axis=0) for found in (wins, crossed))
-        row = key | {
-            "granularity": name, "win_rate": float(rates[0]), "decoy_win_rate": float(rates[1:].mean()),
-            "place": place_of(rates), "crossed": float(shares[0]),
-        }  # fmt: skip
-        yield row, shares[1:].tolist()
-
-
-def place_of(rates: np.ndarray) -> int:
-    """The place of the fact among its decoys, 1 the best, behind those that are equal. rates: the fact's W first."""
-    return 1 + int((rates[1:] >= rates[0]).sum())
 
 
 def later_wins(decoys: pl.DataFrame) -> pl.DataFrame:
@@ -232,10 +222,10 @@ def later_wins(decoys: pl.DataFrame) -> pl.DataFrame:
     each = (
         ordered.group_by([*FACT_KEYS, "decoy"], maintain_order=True).agg("logp").filter(pl.col("logp").list.len() > 1)
     )
-    shares = pl.Series("later", [_rising(np.asarray(values)) for values in each["logp"]], pl.Float64)
+    shares = pl.Series("later", [share_won(_later_minus_earlier(one)) for one in each["logp"].to_list()], pl.Float64)
     return each.with_columns(shares).group_by(RUN_KEYS, maintain_order=True).agg(pl.col("later").mean())
 
 
-def _rising(values: np.ndarray) -> float:
-    gaps = np.subtract.outer(values, values)[np.tril_indices(values.size, -1)]  # later minus earlier
-    return float(((gaps > 0) + (gaps == 0) / 2).mean())
+def _later_minus_earlier(values: list[float]) -> np.ndarray:
+    """Of each pair of values in order of time: (pairs,)."""
+    return np.subtract.outer(np.array(values), np.array(values))[np.tril_indices(len(values), -1)]

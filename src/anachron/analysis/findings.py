@@ -26,16 +26,16 @@ def widest(rows: Rows) -> Any:
     return next(by_level[level] for level in (GLOBAL, *LEVELS) if level in by_level)
 
 
-def difference(words: str, row: Row, other: str) -> str | None:
-    """``W is above that of b: +2.4 points (+0.1 to +6.7)``, by the interval of the paired difference of W.
+def difference(words: str, row: Row, other: str, name: str = "win_rate_difference") -> str | None:
+    """``W is above that of b: +2.4 points (+0.1 to +6.7)``, by the interval of the paired difference of this name.
 
     None of fewer than `FEW` facts, whose intervals are too narrow.
     """
-    low, high = row["win_rate_difference_low"], row["win_rate_difference_high"]
-    if row["win_rate_difference"] is None or low is None or high is None or row["facts"] < FEW:
+    low, high = ends(row, name)
+    if row[name] is None or low is None or high is None or row["facts"] < FEW:
         return None
     side = "above" if low > 0 else "below" if high < 0 else "not significantly different from"
-    return f"{words} {side} {other}: {points(row['win_rate_difference'])} points ({points(low)} to {points(high)})"
+    return f"{words} {side} {other}: {points(row[name])} points ({points(low)} to {points(high)})"
 
 
 def ends(row: Row, name: str) -> tuple[float | None, float | None]:

@@ -24,6 +24,8 @@ FACT_KEYS = [*RUN_KEYS, "fact_id"]
 GLOBAL = "global"
 POOLED = "pooled"
 FORMATS = ("raw", "chat")
+YEAR = r"^(-?\d+)"  # of a date as it is written, at any granularity
+TIED = 1e-9  # nats: sums of scores that differ by less are a tie
 _DATE = re.compile(r"^-?(\d{4}|[1-9]\d{4,})(-\d\d){0,2}$")  # as `Date` writes them
 
 FACT_SCHEMA = {
@@ -188,6 +190,11 @@ def _count_matches(sides: pl.DataFrame) -> dict[str, pl.Series]:
         "matches": pl.Series(counts["correct"] * counts["incorrect"]),
         "random_robustness": pl.Series(random_robustness(counts["correct"], counts["incorrect"])),
     }
+
+
+def share_won(gaps: np.ndarray, tied: float = 0.0, axis: int | tuple[int, ...] | None = None) -> Any:
+    """The share of gaps above 0, one that is no larger than ``tied`` counting half; over all, or over some axes."""
+    return ((gaps > tied) + (np.abs(gaps) <= tied) / 2).mean(axis=axis)
 
 
 def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:

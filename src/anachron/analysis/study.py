@@ -20,6 +20,7 @@ from anachron.analysis.metrics import (
     RunKey,
     check_scores,
     metrics_of_checked,
+    run_keys,
     summarise,
     with_noise,
 )
@@ -55,7 +56,7 @@ class Study:
     baseline: the model that others are compared with; by default the first.
     remarks: what was done to put the runs together that a reader must know.
     answers: what runs found that asked and scored nothing, where there are any; then there may be no others.
-    decoys: by model, format and prefix, the scores of the decoys of those runs that have any
+    decoys: by model, format and prefix, the scores of the decoys of those facts and runs that have any
     (`anachron.analysis.decoys.decoy_metrics`).
     """
 
@@ -208,12 +209,18 @@ def make_study(
     return Study(
         runs=tuple(runs), about=about, models=described, facts=facts, shares_contexts=shares_contexts,
         resamples=resamples, seed=seed, top=top, present=present, baseline=baseline, remarks=tuple(remarks),
-        answers=answers, decoys=_by_run(decoys),
+        answers=answers, decoys=_of_runs(decoys, runs),
     )  # fmt: skip
 
 
-def _by_run(tables: Iterable[pl.DataFrame]) -> dict[RunKey, pl.DataFrame]:
-    return {key: part for table in tables for key, part in table.partition_by(RUN_KEYS, as_dict=True).items()}
+def _of_runs(tables: Iterable[pl.DataFrame], runs: Sequence[pl.DataFrame]) -> dict[RunKey, pl.DataFrame]:
+    """The decoys of the facts that the runs are studied on."""
+    ids = {run_keys(run)[0]: run.select("fact_id").unique() for run in runs}
+    parts = {key: part for table in tables for key, part in table.partition_by(RUN_KEYS, as_dict=True).items()}
+    kept = {
+        key: parts[key].join(ids[key], on="fact_id", how="semi", maintain_order="left") for key in ids & parts.keys()
+    }
+    return {key: part for key, part in kept.items() if part.height}
 
 
 def _without_scores(answers: Answers | None, models: pl.DataFrame | None, resamples: int, seed: int) -> Study:

@@ -1,7 +1,8 @@
 """Decoys: other objects of the same kind that are asked about under the very same dates as a fact.
 
 A decoy belongs to other subjects and never to this one, so no knowledge of the fact can favour its dates. What a model
-gives a decoy's dates, it gives to late years, round years or the question's words: what it would give without knowing.
+gives a decoy at these dates it gives to late or round years, to the question's words, to the decoy's own time, or by
+chance: what it would give without knowing the fact.
 """
 
 from collections import defaultdict

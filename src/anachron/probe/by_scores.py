@@ -9,6 +9,7 @@ import polars as pl
 
 from anachron.analysis.analyses.crossed import crossed_of_run
 from anachron.analysis.analyses.decoys import decoys_of_run
+from anachron.analysis.decoys import ALIKE
 from anachron.analysis.metrics import check_scores, fact_metrics
 from anachron.core.errors import ConfigError
 from anachron.core.sameness import name_key
@@ -19,8 +20,7 @@ from anachron.io.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
 from anachron.probe.check.gate import NOTHING_IN_COMMON, Gate, loss_against
-from anachron.probe.check.present import DECOYS as PRESENT_DECOYS
-from anachron.probe.check.present import PresentQuestion, present_answers, present_pairs
+from anachron.probe.check.present import PRESENT_DECOYS, PresentQuestion, present_answers, present_pairs
 from anachron.probe.check.questions import CheckedFacts
 from anachron.probe.check.verdicts import fact_verdicts, mean_win_rates, short_timeline
 from anachron.probe.horizon.measure import preferences, scores_by_pair, statements
@@ -30,7 +30,6 @@ from anachron.probe.run import ProbeResult, ProbeSettings, run_probe
 from anachron.probe.runs import read_runs
 
 PRESENT = "present"  # folder of the run about today in that of a check
-ENOUGH = 100  # decoys of all facts together: fewer cannot show that less than one in a hundred does as well
 
 
 @dataclass(frozen=True)
@@ -49,21 +48,18 @@ class ByScores(Respondent):
         if earlier is not None:
             _shared(earlier, facts.data.table)
         lm = load_model(self.model) if isinstance(self.model, str) else self.model
-        data = with_decoys(facts.data, max(DECOYS, ceil(ENOUGH / facts.data.facts)), seed=self.settings.seed)
+        number = max(DECOYS, ceil(ALIKE / facts.data.facts))  # of few facts more, so that all have enough together
+        data = with_decoys(facts.data, number, seed=self.settings.seed)
         scored = run_probe(lm, data, out, self.settings, callbacks=callbacks)
         present = self._present(lm, data, facts.questions, out / PRESENT, callbacks)
         scores, about = check_scores(scored.scores), facts.data.about
         assert about is not None  # as of every file of facts
         years = scores.filter(pl.col("granularity") == "year")
         timelines = [{"fact_id": fact, "timeline": short_timeline(rows)} for (fact,), rows in years.group_by("fact_id")]
+        verdicts = fact_verdicts(scores, fact_metrics(scores), scored.decoys)
         found = (
             about.select("fact_id", "question")
-            .join(
-                fact_verdicts(scores, fact_metrics(scores), scored.decoys),
-                on="fact_id",
-                how="left",
-                maintain_order="left",
-            )
+            .join(verdicts, on="fact_id", how="left", maintain_order="left")
             .join(pl.DataFrame(timelines), on="fact_id", how="left", maintain_order="left")
         )
         loss = None if earlier is None else loss_against(*on_shared_dates(earlier, scores))

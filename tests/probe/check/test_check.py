@@ -132,6 +132,20 @@ def test_a_second_check_scores_nothing_and_a_killed_one_goes_on(run: Path, facts
     assert (run / "verdicts.csv").read_bytes() == before[0]
 
 
+@pytest.mark.full
+def test_where_nobody_knows_a_decoy_nothing_is_known_or_stale(tmp_path: Path, capsys) -> None:
+    questions = "what colour was Widget?,what colour is Widget?"
+    rows = ["teal,1990,2005", "pink,2006,"]
+    text = "\n".join(f"Widget,colour,{row},{questions}" for row in rows)
+    (tmp_path / "facts.csv").write_text(f"subject,relation,object,start,end,question,present_question\n{text}\n")
+    assert command(tmp_path / "facts.csv", tmp_path / "run", "--max-stale", "0", model="demo-untrained") == 2
+    table = pl.read_csv(tmp_path / "run" / "verdicts.csv")
+    assert table["verdict"].to_list() == ["unknown", "unknown"] and table["chance"].to_list() == [None, None]
+    assert table["present"].to_list() == [None, "no decoys"]
+    assert "only 0 of 1 facts that can be asked were judged (1 no decoys)" in " ".join(capsys.readouterr().out.split())
+    assert json.loads((tmp_path / "run" / "check.json").read_text())["decoys"] is None
+
+
 @pytest.mark.parametrize("file", ["verdicts.csv", "check.json"])
 def test_what_a_check_found_is_read_as_it_was_written_or_not_at_all(
     run: Path, facts: Path, tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch

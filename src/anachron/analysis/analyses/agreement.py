@@ -18,7 +18,7 @@ from anachron.analysis.analyses.analysis import (
     mean_interval,
 )
 from anachron.analysis.findings import FEW, Rows, Run, apart, percent, same
-from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, with_weakest
+from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, YEAR, with_weakest
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import DISTANCE, prefix_name
 from anachron.analysis.statistics import RESAMPLES, matthews
@@ -42,7 +42,7 @@ def aligned(run: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         with_weakest(run)
         .filter((pl.col("status") == "incorrect") & pl.col("weakest").is_not_null())
         .with_columns(
-            pl.col("time").str.extract(r"^(-?\d+)").alias("of_year"), (pl.col("logp") < pl.col("weakest")).alias("held")
+            pl.col("time").str.extract(YEAR).alias("of_year"), (pl.col("logp") < pl.col("weakest")).alias("held")
         )
         .with_columns(pl.len().over("fact_id", "granularity", "of_year").alias("times"))
         .filter(pl.col("times") == 1)

@@ -24,7 +24,7 @@ from anachron.analysis.analyses.analysis import (
     Need,
 )
 from anachron.analysis.findings import FEW, Row, Rows, interval
-from anachron.analysis.metrics import GLOBAL, RUN_KEYS, check_scores
+from anachron.analysis.metrics import GLOBAL, RUN_KEYS, TIED, check_scores, share_won
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.statistics import interval_cells, sign_flips, wilson_clustered
 from anachron.analysis.study import Study
@@ -32,7 +32,6 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
 
 EVERY = "all"  # relations together
-ROUNDING = 1e-9  # nats: sums of four scores that differ by less are a tie
 LABELS = ["subject_label", "relation_id", "relation_label"]
 RELATION = pl.coalesce("relation_id", "relation_label")
 SUCCESSION = [pl.col("subject_label").alias("of_subject"), RELATION.alias("of_relation")]  # whose objects make pairs
@@ -134,10 +133,8 @@ def _counted(sides: pl.DataFrame) -> list[pl.Series]:
         # What the first object leads by, at its own dates and at the other one's: f(o) and g(d) are gone from the
         # difference of the two leads, so a match is won where the lead is larger at the own date
         gaps = np.subtract.outer(own - own_other, foreign - foreign_other)  # (own dates, foreign dates)
-        ties = int((np.abs(gaps) <= ROUNDING).sum())
-        won = int((gaps > ROUNDING).sum())
         plain = np.greater.outer(own, foreign).mean() + np.greater.outer(foreign_other, own_other).mean()
-        rows.append((gaps.size, ties, (won + ties / 2) / gaps.size, plain / 2))
+        rows.append((gaps.size, int((np.abs(gaps) <= TIED).sum()), share_won(gaps, TIED), plain / 2))
     names = {name: PAIR_SCHEMA[name] for name in ("matches", "ties", "crossed", "win_rate")}
     return pl.DataFrame(rows, schema=names, orient="row").get_columns()
 
@@ -192,21 +189,8 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """The share of crossed matches won, with its interval, beside W between the same dates; one half is chance."""
     rows = style.check("crossed", table.filter(relation=EVERY), "crossed")
     level = main_row(rows.rows(named=True))["granularity"]
-    rows = rows.filter(granularity=level)
-    labels = style.run_labels(rows, "format", "prefix")
-    height = marks.rows_height(labels, 0.25) + 0.9
-    with style.sheet(style.COLUMN, height) as (figure, axes):
-        panel = axes[0, 0]
-        marks.name_rows(panel, labels)
-        marks.reference(panel, 0.5, label="chance")
-        places = range(rows.height)
-        low, high = rows["crossed_low"], rows["crossed_high"]
-        marks.dots(panel, places, rows["crossed"], style.look(0), low=low, high=high, label="crossed matches")
-        marks.dots(panel, places, rows["win_rate"], style.look(1), label="W between the same dates")
-        marks.in_percent(panel)
-        panel.set_xlabel(f"matches won ({level})")
-        marks.legend(figure)
-    return figure
+    named = {"crossed": "crossed matches", "win_rate": "W between the same dates"}
+    return marks.two_a_run(rows.filter(granularity=level), named, f"matches won ({level})", chance=0.5)
 
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:

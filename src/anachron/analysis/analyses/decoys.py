@@ -22,7 +22,7 @@ from anachron.analysis.analyses.analysis import (
     in_words,
 )
 from anachron.analysis.decoys import decoy_metrics, later_wins
-from anachron.analysis.findings import FEW, Row, Rows, points, widest
+from anachron.analysis.findings import Row, difference, widest
 from anachron.analysis.metrics import RUN_KEYS, is_run, run_keys
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.statistics import interval_cells, sign_flips, wilson_clustered
@@ -79,12 +79,7 @@ def _means(facts: pl.DataFrame, about: pl.DataFrame, later: pl.DataFrame) -> pl.
 def of_study(study: Study) -> pl.DataFrame:
     """`decoy_metrics` of all runs that have decoys; computed once."""
     found = [(run, study.decoys.get(run_keys(run)[0])) for run in study.runs]
-    return pl.concat([decoy_metrics(run, _of_facts(decoys, run)) for run, decoys in found if decoys is not None])
-
-
-def _of_facts(decoys: pl.DataFrame, run: pl.DataFrame) -> pl.DataFrame:
-    """Those of the facts that a study kept."""
-    return decoys.join(run.select("fact_id").unique(), on="fact_id", how="semi", maintain_order="left")
+    return pl.concat([decoy_metrics(run, decoys) for run, decoys in found if decoys is not None])
 
 
 def _means_of_study(study: Study) -> pl.DataFrame:
@@ -93,22 +88,12 @@ def _means_of_study(study: Study) -> pl.DataFrame:
 
 
 def draw(table: pl.DataFrame) -> "style.Figure":
-    """W of the facts, with its interval, beside that of their decoys, at the widest granularity that all runs have."""
+    """W of the facts, with its interval, beside that of their decoys, at the granularity that most runs have, of these
+    the widest."""
     rows = style.check("decoys", table, "difference")
-    level = max(rows["granularity"].unique(), key=charts.LEVELS.index)
-    rows = rows.filter(granularity=level)
-    labels = style.run_labels(rows, "format", "prefix")
-    with style.sheet(style.COLUMN, marks.rows_height(labels, 0.25) + 0.9) as (figure, axes):
-        panel = axes[0, 0]
-        marks.name_rows(panel, labels)
-        places = range(rows.height)
-        low, high = rows["win_rate_low"], rows["win_rate_high"]
-        marks.dots(panel, places, rows["win_rate"], style.look(0), low=low, high=high, label="facts")
-        marks.dots(panel, places, rows["decoy_win_rate"], style.look(1), label="decoys")
-        marks.in_percent(panel)
-        panel.set_xlabel(f"W ({level})")
-        marks.legend(figure)
-    return figure
+    level = max(charts.LEVELS, key=lambda name: (rows.filter(granularity=name).height, charts.LEVELS.index(name)))
+    named = {"win_rate": "facts", "decoy_win_rate": "decoys"}
+    return marks.two_a_run(rows.filter(granularity=level), named, f"W ({level})")
 
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
@@ -118,16 +103,6 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
             title="W above that of decoys", of="facts",
         )
     ]  # fmt: skip
-
-
-def _finding(rows: Rows) -> str | None:
-    row = widest(rows)
-    if row["facts"] < FEW:
-        return None
-    low, high = row["difference_low"], row["difference_high"]
-    side = "above" if low > 0 else "below" if high < 0 else "not apart from"
-    gap = f"{points(row['difference'])} points ({points(low)} to {points(high)})"
-    return f"W is {side} that of decoys under the same dates: {gap}"
 
 
 def _decoys(study: Study) -> str | None:
@@ -147,7 +122,7 @@ DECOY_MEANS = Analysis(
         page_views,
         "A model prefers for decoys what dates it prefers. Bars are 95 % intervals over subjects; 0 is no knowledge.",
     ),
-    finding=_finding,
+    finding=lambda rows: difference("W is", widest(rows), "that of decoys under the same dates", "difference"),
     columns={
         **RUN,
         **LEVEL,
@@ -194,6 +169,6 @@ DECOY_FACTS = Analysis(
         "decoy_win_rate": "mean W of its decoys",
         "place": "place of the fact among them by W, 1 the best",
         "crossed": "share of its crossed matches won against them",
-        "chance": "share of the run's decoys that win as many of theirs",
+        "chance": "share of decoys, of this fact and those most like it, that win as many of theirs",
     },
 )

@@ -1,12 +1,25 @@
 """The few ways in which numbers are drawn: dots with intervals, lines with bands, heat maps, named rows, legends."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from anachron.analysis.plots.style import GRANULARITIES, GRANULARITY_NAMES, GREY, LETTER, PALE, SMALL, Look, folded
+from anachron.analysis.plots.style import (
+    COLUMN,
+    GRANULARITIES,
+    GRANULARITY_NAMES,
+    GREY,
+    LETTER,
+    PALE,
+    SMALL,
+    Look,
+    folded,
+    look,
+    run_labels,
+    sheet,
+)
 from anachron.analysis.plots.words import year_name
 
 if TYPE_CHECKING:
@@ -184,6 +197,28 @@ def name_rows(axes: "Axes", labels: Sequence[str], letters: int = LETTERS) -> No
     axes.tick_params(axis="y", length=0)
     for between in range(1, len(labels)):
         axes.axhline(between - 0.5, color=PALE, lw=0.5, zorder=0, label="_between")
+
+
+def two_a_run(rows: pl.DataFrame, named: Mapping[str, str], title: str, *, chance: float | None = None) -> "Figure":
+    """Shares of each run in a row of a figure: the first with its interval, the second without.
+
+    rows: of a table, one a run. named: their columns, with the words of the legend. title: of the axis. chance: what is
+    reached without knowledge, as a line.
+    """
+    labels = run_labels(rows, "format", "prefix")
+    with sheet(COLUMN, rows_height(labels, 0.25) + 0.9) as (figure, axes):
+        panel = axes[0, 0]
+        name_rows(panel, labels)
+        if chance is not None:
+            reference(panel, chance, label="chance")
+        (first, words), (second, other) = named.items()
+        places, low, high = range(rows.height), rows[f"{first}_low"], rows[f"{first}_high"]
+        dots(panel, places, rows[first], look(0), low=low, high=high, label=words)
+        dots(panel, places, rows[second], look(1), label=other)
+        in_percent(panel)
+        panel.set_xlabel(title)
+        legend(figure)
+    return figure
 
 
 def legend(figure: "Figure") -> None:

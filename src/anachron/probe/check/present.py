@@ -18,7 +18,7 @@ import polars as pl
 
 CURRENT, STALE, ALONE = "current", "stale", "nothing to compare with"
 UNKNOWN, NO_DECOYS = "does not know", "no decoys"
-DECOYS = 20  # each is one short text
+PRESENT_DECOYS = 20  # each is one short text
 AHEAD = 0.05  # share of questions in which an object of a model that knows nothing may be so far ahead
 LEAST_DECOYS = 2  # fewer have no variance
 PRESENT_SCHEMA: dict[str, type[pl.DataType]] = {

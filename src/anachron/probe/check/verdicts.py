@@ -32,16 +32,13 @@ from rich.text import Text
 
 from anachron.analysis.analyses.believed import believed_periods
 from anachron.analysis.decoys import (
-    YEAR,
     Against,
     beside_decoys,
     chances_among_alike,
     crossed_share,
-    mean_crossed_shares,
-    place_of,
-    win_rates,
+    ranked,
 )
-from anachron.analysis.metrics import GLOBAL
+from anachron.analysis.metrics import GLOBAL, YEAR
 from anachron.analysis.plots.words import year_name
 from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
 
@@ -160,41 +157,19 @@ def doubt_in_words(row: Mapping[str, Any]) -> str:
 
 
 def _against_decoys(scores: pl.DataFrame, decoys: pl.DataFrame | None, believed: pl.DataFrame) -> pl.DataFrame:
-    """Of each fact that has decoys: ``decoys``, ``decoy_win_rate``, ``place``, ``crossed`` and its ``chance``; where a
-    period is believed, ``believed_chance``: the share of decoys that are tied as firmly to one."""
-    schema = {
-        "fact_id": pl.String, "decoys": pl.Int64, "decoy_win_rate": pl.Float64, "place": pl.Int64,
-        "crossed": pl.Float64, "chance": pl.Float64, "believed_chance": pl.Float64,
-    }  # fmt: skip
-    if decoys is None:
-        return pl.DataFrame(schema=schema)
+    """Of each fact that has decoys what `anachron.analysis.decoys.ranked` tells over the granularities that it has;
+    where a period is believed, ``believed_chance``: the share of decoys that are tied as firmly to one."""
+    pairs = [] if decoys is None else [*beside_decoys(scores, decoys)]
+    table = ranked((one, "all", [*one.scores]) for one in pairs)
     periods = _periods(believed)
-    of_decoys = decoys.with_columns(pl.concat_str("fact_id", "decoy", separator="\n"))
-    periods |= _periods(believed_periods(of_decoys, of_decoys.select("fact_id").unique(maintain_order=True)))
-    rows, shapes, tied = [], [], []
-    rivals: list[list[float]] = []
-    rivals_tied: list[list[float]] = []
-    for one in beside_decoys(scores, decoys):
-        fact, levels = one.key[-1], [*one.scores]
-        rates = np.mean([win_rates(one.scores[level], one.correct[level]) for level in levels], axis=0)
-        shares = mean_crossed_shares(one, levels)
-        names = [fact, *(f"{fact}\n{name}" for name in one.names)]
-        ties = [_tied(one, place, periods.get(name)) for place, name in enumerate(names)]
-        rows.append(
-            {
-                "fact_id": fact, "decoys": len(one.names), "decoy_win_rate": float(rates[1:].mean()),
-                "place": place_of(rates), "crossed": float(shares[0]),
-            }
-        )  # fmt: skip
-        shapes.append(one.shape)
-        tied.append(ties[0])
-        rivals.append(shares[1:].tolist())
-        rivals_tied.append([0.0 if np.isnan(share) else share for share in ties[1:]])  # tied to nothing
-    table = pl.DataFrame(rows, schema=schema)
-    return table.with_columns(
-        pl.Series("chance", chances_among_alike(table["crossed"].to_list(), rivals, shapes)),
-        pl.Series("believed_chance", chances_among_alike(tied, rivals_tied, shapes)),
-    )
+    if decoys is not None:  # a decoy is a fact of its own
+        alone = decoys.with_columns(pl.concat_str("fact_id", "decoy", separator="\n"))
+        periods |= _periods(believed_periods(alone, alone.select("fact_id").unique(maintain_order=True)))
+    ties = [_ties(one, periods) for one in pairs]
+    rivals = [np.nan_to_num(of_one[1:]).tolist() for of_one in ties]  # tied to nothing
+    chances = chances_among_alike([of_one[0] for of_one in ties], rivals, [one.shape for one in pairs])
+    kept = table.select("fact_id", "decoys", "decoy_win_rate", "place", "crossed", "chance")
+    return kept.with_columns(pl.Series("believed_chance", chances))
 
 
 Years = tuple[int | None, int | None]  # first and last, None for an open end
@@ -203,6 +178,13 @@ Years = tuple[int | None, int | None]  # first and last, None for an open end
 def _periods(believed: pl.DataFrame) -> dict[str, Years]:
     found = believed.filter("believed").select("fact_id", pl.col("believed_start", "believed_end").cast(pl.Int64))
     return {name: (start, end) for name, start, end in found.rows()}
+
+
+def _ties(one: Against, periods: Mapping[str, Years]) -> list[float]:
+    """`_tied` of a fact and of each of its decoys, which are known by both names."""
+    fact = one.key[-1]
+    names = [fact, *(f"{fact}\n{name}" for name in one.names)]
+    return [_tied(one, place, periods.get(name)) for place, name in enumerate(names)]
 
 
 def _tied(one: Against, place: int, believed: Years | None) -> float:
