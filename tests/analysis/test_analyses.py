@@ -3,13 +3,13 @@
 from math import sqrt
 from random import Random
 
-import numpy as np
 import polars as pl
 import pytest
 
 from anachron.analysis.analyses.far_errors import far_errors, lost_matches
 from anachron.analysis.analyses.transfer import transfer
 from anachron.analysis.metrics import fact_metrics
+from support.intervals import of_shares
 
 GRANULARITIES = ("year", "month", "day")
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
@@ -90,24 +90,10 @@ def plain_wilson(x, n):
     return (middle - reach) / (2 * (n + Z**2)), (middle + reach) / (2 * (n + Z**2))
 
 
-def plain_bootstrap(all_lost, far, resamples=200, seed=6):
-    """Facts in order of appearance are drawn with replacement; each brings all its (model, fact) shares."""
-    by_fact = {}
-    for (model, fact), lost in all_lost.items():
-        by_fact.setdefault(fact, []).append(far[model, fact] / lost)
-    facts = list(by_fact.values())
-    random = np.random.Generator(np.random.PCG64(seed))
-    means = []
-    for draw in random.integers(0, len(facts), (resamples, len(facts))):
-        shares = [share for i in draw for share in facts[i]]
-        means.append(sum(shares) / len(shares))
-    return tuple(np.quantile(means, [0.025, 0.975]))
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_far_errors_equal_the_loop(seed):
     scores = synthetic(seed)
-    table = errors_of(scores, resamples=200, seed=6)
+    table = errors_of(scores)
     got = {(r["model"], r["format"], r["threshold"], r["alpha"], r["average"]): r for r in table.iter_rows(named=True)}
     assert len(got) == table.height == (len(RUNS) + 2) * 4 * 4 * 2
     losses = looped_losses(scores)
@@ -128,7 +114,8 @@ def test_far_errors_equal_the_loop(seed):
                     continue
                 shares = [far[key] / all_lost[key] for key in all_lost]
                 assert mean["share"] == pytest.approx(sum(shares) / len(shares), abs=1e-12)
-                assert (mean["low"], mean["high"]) == pytest.approx(plain_bootstrap(all_lost, far), abs=1e-12)
+                expected = of_shares(shares, [fact for _, fact in all_lost])
+                assert (mean["low"], mean["high"]) == pytest.approx(expected, abs=1e-9)
                 x, n = sum(far.values()), sum(all_lost.values())
                 assert pooled["share"] == pytest.approx(x / n, abs=1e-12)
                 assert (pooled["low"], pooled["high"]) == pytest.approx(plain_wilson(x, n), abs=1e-9)

@@ -4,7 +4,6 @@ from itertools import accumulate, permutations
 from math import comb, inf, nan
 from random import Random
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from anachron.analysis.metrics import SCORE_COLUMNS, fact_metrics, summarise, without_matches
 from anachron.analysis.statistics import random_robustness
 from anachron.core.errors import DataError
+from support.intervals import of_shares
 
 GRANULARITIES = ("year", "month", "day")
 KEYS = ("model", "format", "prefix", "fact_id")
@@ -120,7 +120,7 @@ def test_every_fact_equals_the_double_loop(seed):
 def test_near_ties_are_unknown_without_a_noise():
     facts = fact_metrics(table(synthetic(0)))
     assert facts["near_ties"].null_count() == facts.height
-    assert summarise(facts, resamples=100)["near_ties"].null_count() == summarise(facts, resamples=100).height
+    assert summarise(facts)["near_ties"].null_count() == summarise(facts).height
 
 
 def test_integer_and_float32_scores_are_taken():
@@ -178,7 +178,7 @@ def test_random_scores_reach_the_random_baselines():
     for fact in range(800):
         values = [random.random() for _ in range(3)]
         rows += rows_of(values[:1], values[1:], fact=f"f{fact}")
-    found = summarise(fact_metrics(table(rows)), resamples=100).row(0, named=True)
+    found = summarise(fact_metrics(table(rows))).row(0, named=True)
     assert found["win_rate"] == pytest.approx(0.5, abs=0.05)
     assert found["robustness"] == pytest.approx(1 / 3, abs=0.06)
     assert found["random_robustness"] == pytest.approx(1 / 3)
@@ -198,9 +198,14 @@ def test_random_robustness_of_the_published_worst_case():
     assert random_robustness(30, 170) == pytest.approx(1 / comb(200, 30), rel=1e-9)
 
 
-def test_summary_holds_means_over_facts_with_bootstrap_intervals():
-    facts = fact_metrics(table(synthetic(3)), noise=NOISE)
-    summary = summarise(facts, resamples=300, seed=5)
+@pytest.mark.parametrize("named", [False, True])
+def test_summary_holds_means_over_facts_with_intervals_over_subjects(named):
+    """Facts f0 and f1 are of one subject, f2 and f3 of another, where the table names them."""
+    scores = table(synthetic(3))
+    if named:
+        scores = scores.with_columns(subject_label=pl.col("fact_id").str.slice(1).cast(pl.Int64) // 2)
+    facts = fact_metrics(scores, noise=NOISE)
+    summary = summarise(facts)
     groups = {tuple(r[k] for k in (*KEYS[:3], "granularity")) for r in facts.iter_rows(named=True)}
     assert len(groups) == 2 * 2 * 4
     assert summary.height == len(groups)
@@ -217,16 +222,9 @@ def test_summary_holds_means_over_facts_with_bootstrap_intervals():
         for name in ("ties", "near_ties"):
             assert got[name] == pytest.approx(sum(r[name] for r in mine) / matches, abs=1e-12)
         for name in ("win_rate", "robustness"):
-            expected = resampled([r[name] for r in mine], 300, 5)
-            assert (got[f"{name}_low"], got[f"{name}_high"]) == pytest.approx(expected, abs=1e-12)
-
-
-def resampled(values, resamples, seed):
-    """Percentile bootstrap, one resample at a time."""
-    random = np.random.Generator(np.random.PCG64(seed))
-    means = [sum(values[j] for j in random.integers(0, len(values), len(values))) for _ in range(resamples)]
-    low, high = np.percentile(means, [2.5, 97.5]) / len(values)
-    return low, high
+            subjects = [int(r["fact_id"][1:]) // 2 if named else r["fact_id"] for r in mine]
+            expected = of_shares([r[name] for r in mine], subjects)
+            assert (got[f"{name}_low"], got[f"{name}_high"]) == pytest.approx(expected, abs=1e-9)
 
 
 def test_summary_of_no_facts_is_an_error():

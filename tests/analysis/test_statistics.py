@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 from anachron.analysis import statistics as statistics_module
 from anachron.analysis.statistics import (
-    bootstrap_mean,
+    bootstrap_median,
     bootstrap_ratio,
+    korn_graubard,
+    korn_graubard_difference,
     mcnemar,
-    normal_mean,
-    paired_bootstrap,
     pearson,
     sign_flips,
+    t_mean,
     wilson,
     wilson_finite,
-    wilson_mean,
 )
+from support.intervals import exact, of_differences, of_shares
 
 Z = 1.959963984540054
 CASES = [(1, 50), (49, 50), (0, 7), (7, 7), (1, 1), (37, 120), (860, 1000), (5, 10)]
@@ -47,39 +48,73 @@ def test_wilson_is_the_closed_formula(x, n):
 
 
 @pytest.mark.parametrize(("x", "n"), CASES)
-def test_bounds_of_a_mean_of_yes_and_no_are_wilsons(x, n):
+def test_bounds_of_a_mean_of_yes_and_no_are_the_exact_ones(x, n):
     values = np.random.default_rng(1).permutation([1.0] * x + [0.0] * (n - x))
-    assert wilson_mean(values) == pytest.approx(plain_wilson(x, n), abs=1e-12)
+    expected = scipy.stats.binomtest(x, n).proportion_ci(method="exact")
+    assert korn_graubard(values) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    assert exact(x, n) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-def test_bounds_of_a_mean_are_wilsons_of_the_effective_number():
+def test_bounds_of_a_mean_are_the_exact_ones_of_the_effective_number():
     values = [0.25, 0.5, 1.0, 0.75, 0.75, 0.0]
     mean = sum(values) / 6
     apart = [(sum(values) - value) / 5 for value in values]  # the means without one of them
     jackknife = 5 / 6 * sum((one - mean) ** 2 for one in apart)
     phi = 6 / (1 + mean * (1 - mean) / jackknife)
-    trials = 6 / (phi + (1 - phi) / 6)
-    assert 6 < trials < 36
-    assert wilson_mean(values) == pytest.approx(plain_wilson(mean * trials, trials), abs=1e-12)
+    trials = 6 / (phi + 2 * (1 - phi) / 6)
+    assert 6 < trials < 18
+    assert korn_graubard(values) == pytest.approx(exact(mean * trials, trials), abs=1e-9)
 
 
 def test_bounds_of_equal_shares_and_of_one():
-    assert wilson_mean([0.75] * 4) == pytest.approx(plain_wilson(12, 16), abs=1e-12)
-    assert wilson_mean([0.75]) == pytest.approx(plain_wilson(0.75, 1), abs=1e-12)
-    assert all(map(isnan, wilson_mean([])))
+    assert korn_graubard([0.75] * 4) == pytest.approx(exact(6, 8), abs=1e-9)  # of 4 * 4 / 2 trials
+    assert korn_graubard([0.75]) == pytest.approx(exact(0.75, 1), abs=1e-9)
+    assert korn_graubard([0.5, 0.5], ["a", "a"]) == pytest.approx(exact(0.5, 1), abs=1e-9)
+    assert all(map(isnan, korn_graubard([])))
     for wrong in ([0.5, 1.01], [-0.01], [nan]):
         with pytest.raises(ValueError, match="within 0 to 1"):
-            wilson_mean(wrong)
+            korn_graubard(wrong)
+    with pytest.raises(ValueError, match="2 values have 1 labels"):
+        korn_graubard([0.5, 0.5], ["a"])
 
 
-@given(st.lists(st.integers(0, 10**6).map(lambda n: n / 10**6), min_size=1, max_size=30))  # 1 - value is exact enough
-def test_bounds_hold_the_mean_turn_with_it_and_are_no_wider_than_wilsons(values):
-    low, high = wilson_mean(values)
-    mean = float(np.mean(values))
-    assert 0 <= low <= mean + 1e-12 and mean - 1e-12 <= high <= 1
-    assert wilson_mean([1 - value for value in values]) == pytest.approx((1 - high, 1 - low), abs=1e-6)
-    widest = plain_wilson(mean * len(values), len(values))
-    assert high - low <= widest[1] - widest[0] + 1e-9
+SHARES = st.integers(0, 10**6).map(lambda n: n / 10**6)  # 1 - value is exact enough
+
+
+@given(st.lists(st.tuples(SHARES, st.integers(0, 5)), min_size=1, max_size=30))
+def test_bounds_hold_the_mean_turn_with_it_and_are_no_wider_than_those_of_yes_and_no(rows):
+    values, clusters = [value for value, _ in rows], [cluster for _, cluster in rows]
+    for labels in (None, clusters):
+        low, high = korn_graubard(values, labels)
+        mean = float(np.mean(values))
+        assert 0 <= low <= mean + 1e-9 and mean - 1e-9 <= high <= 1
+        assert korn_graubard([1 - value for value in values], labels) == pytest.approx((1 - high, 1 - low), abs=1e-6)
+        assert (low, high) == pytest.approx(of_shares(values, labels), abs=1e-7)
+    widest = exact(mean * len(values), len(values))
+    low, high = korn_graubard(values)
+    assert high - low <= widest[1] - widest[0] + 1e-7
+
+
+@given(st.lists(SHARES, min_size=1, max_size=12), st.integers(2, 4), st.randoms(use_true_random=False))
+def test_a_fact_that_is_there_several_times_counts_once(values, times, random):
+    """Each value as a cluster of copies says as much as the value alone; as if independent, it would say more."""
+    rows = [(value, f"s{place}") for place, value in enumerate(values) for _ in range(times)]
+    random.shuffle(rows)
+    copies, clusters = [value for value, _ in rows], [cluster for _, cluster in rows]
+    assert korn_graubard(copies, clusters) == pytest.approx(korn_graubard(values), abs=1e-9)
+    assert t_mean(copies, clusters) == pytest.approx(t_mean(values), abs=1e-9, nan_ok=True)
+    zeros = np.zeros(len(copies))
+    assert sign_flips(zeros, copies, clusters) == pytest.approx(sign_flips(np.zeros(len(values)), values))
+
+
+@given(st.lists(st.tuples(SHARES, SHARES, st.integers(0, 4)), min_size=1, max_size=20))
+def test_the_interval_of_a_paired_difference_by_hand(rows):
+    before, after, clusters = zip(*rows, strict=True)
+    low, high = korn_graubard_difference(before, after, clusters)
+    gaps = [a - b for b, a, _ in rows]
+    assert (low, high) == pytest.approx(of_differences(gaps, clusters), abs=1e-6)
+    assert -1 <= low <= np.mean(gaps) + 1e-9 and np.mean(gaps) - 1e-9 <= high <= 1
+    assert korn_graubard_difference(after, before, clusters) == pytest.approx((-high, -low), abs=1e-6)
 
 
 @pytest.mark.full
@@ -87,29 +122,47 @@ def test_bounds_hold_the_mean_turn_with_it_and_are_no_wider_than_wilsons(values)
 @pytest.mark.parametrize("dates", [1, 3, 10])
 @pytest.mark.parametrize(("a", "b"), [(0.2, 0.2), (1, 1), (5, 5), (50, 50), (2, 0.3), (9, 1), (0.5, 5), (45, 5)])
 def test_bounds_cover_the_true_mean_of_shares(n, dates, a, b):
-    """Units with shares of dates about truths of their own: nowhere worse than Wilson's own interval of yes and no.
-
-    What that one covers at the same mean is summed up exactly (it falls below 0.95 near 0 and 1: Brown, Cai and
-    DasGupta 2001); 0.93 is enough elsewhere, and 0.015 is three standard errors of 2,000 draws.
-    """
+    """Units with shares of dates about truths of their own; 0.015 is three standard errors of 2,000 draws."""
     mean = a / (a + b)
-    of_counts = [plain_wilson(x, n) for x in range(n + 1)]
-    chance = [scipy.stats.binom.pmf(x, n, mean) for x in range(n + 1)]
-    own = sum(p for p, (low, high) in zip(chance, of_counts, strict=True) if low <= mean <= high)
     draw = np.random.default_rng([n, dates, int(10 * a), int(10 * b)])
     shares = draw.binomial(dates, draw.beta(a, b, (2000, n))) / dates
-    ends = np.array([wilson_mean(values) for values in shares])
+    ends = np.array([korn_graubard(values) for values in shares])
     covered = float(((ends[:, 0] <= mean) & (mean <= ends[:, 1])).mean())
-    assert covered >= min(0.93, own) - 0.015
+    assert covered >= 0.93 - 0.015
 
 
-def test_normal_interval_of_a_mean_against_scipy():
+@pytest.mark.full
+@pytest.mark.parametrize("facts", [12, 30, 99])
+@pytest.mark.parametrize(("a", "b"), [(1, 1), (0.2, 0.2), (9, 1)])
+def test_bounds_cover_where_facts_share_subjects(facts, a, b):
+    """Three facts of a subject, by half what the subject is like. As if alone, they would be covered less often."""
+    draw, mean = np.random.default_rng([facts, int(10 * a)]), a / (a + b)
+    subjects = np.arange(facts) // 3
+    covered, alone = [], []
+    for _ in range(1000):
+        normal = 0.5**0.5 * (draw.normal(size=facts)[subjects] + draw.normal(size=facts))
+        values = scipy.stats.beta.ppf(scipy.stats.norm.cdf(normal), a, b)
+        covered.append(korn_graubard(values, subjects))
+        alone.append(korn_graubard(values))
+    share, without = (np.mean([low <= mean <= high for low, high in ends]) for ends in (covered, alone))
+    assert share >= 0.93 - 0.02 and without < share
+
+
+def test_students_interval_of_a_mean_against_scipy_and_statsmodels():
     values = [0.5, -1.0, 2.25, 0.0, 0.75]
-    expected = scipy.stats.norm.interval(0.95, np.mean(values), scipy.stats.sem(values))
-    assert normal_mean(values) == pytest.approx(expected, abs=1e-12)
-    assert normal_mean([0.25, 0.25]) == (0.25, 0.25)
+    expected = scipy.stats.t.interval(0.95, 4, np.mean(values), scipy.stats.sem(values))
+    assert t_mean(values) == pytest.approx(expected, abs=1e-12)
+    assert t_mean([0.25, 0.25]) == (0.25, 0.25)
     for few in ([], [1.0]):
-        assert all(isnan(end) for end in normal_mean(few))
+        assert all(isnan(end) for end in t_mean(few))
+    assert all(isnan(end) for end in t_mean([1.0, 2.0], ["a", "a"]))
+    sm = pytest.importorskip("statsmodels.api")
+    draw = np.random.default_rng(4)
+    clusters, values = draw.integers(0, 9, 50), draw.normal(size=50)
+    fit = sm.OLS(values, np.ones(50)).fit(
+        cov_type="cluster", cov_kwds={"groups": clusters, "df_correction": True}, use_t=True
+    )
+    assert t_mean(values, clusters) == pytest.approx(tuple(fit.conf_int()[0]), abs=1e-9)
 
 
 @pytest.mark.parametrize(("x", "n"), CASES)
@@ -159,6 +212,13 @@ def test_wilson_of_no_trials(correction):
     assert all(map(isnan, wilson(0, 0, correction=correction)))
 
 
+def bootstrap_mean(values, **how):
+    """Of one column, each value counting once: the interval of their mean."""
+    column = np.asarray(values, dtype=float)[:, None]
+    low, high = bootstrap_ratio(column, np.ones_like(column), **how)
+    return float(low[0]), float(high[0])
+
+
 def test_bootstrap_depends_on_values_and_seed_alone():
     values = np.random.default_rng(1).random(80)
     first = bootstrap_mean(values, seed=3)
@@ -188,16 +248,6 @@ def test_bootstrap_agrees_with_scipy():
 def test_bootstrap_of_constant_values_is_a_point():
     assert bootstrap_mean([0.25] * 20) == (0.25, 0.25)
     assert bootstrap_mean([1]) == (1.0, 1.0)
-
-
-def test_bootstrap_of_nothing():
-    assert all(map(isnan, bootstrap_mean([])))
-
-
-def test_bootstrap_follows_the_confidence():
-    values = np.arange(30) / 29
-    narrow, wide = (bootstrap_mean(values, confidence=c) for c in (0.5, 0.99))
-    assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
 
 
 def test_bootstrap_covers_the_true_mean_about_as_often_as_it_says():
@@ -246,35 +296,24 @@ def test_bootstrap_ratio_where_there_is_nothing():
     assert low[0] == 1 and high[0] == np.inf
 
 
-def test_paired_bootstrap_is_that_of_the_differences():
-    random = np.random.default_rng(4)
-    before = random.normal(size=80)
-    after = before + random.normal(0.3, 1, 80)
-    found = paired_bootstrap(before, after, resamples=2000, seed=1)
-    assert found.difference == pytest.approx((after - before).mean())
-    assert (found.low, found.high) == pytest.approx(bootstrap_mean(after - before, resamples=2000, seed=1), abs=1e-12)
-    normal = scipy.stats.ttest_rel(after, before)
-    assert found.p == pytest.approx(normal.pvalue, abs=0.03)
-    turned = paired_bootstrap(after, before, resamples=2000, seed=1)
-    assert (turned.difference, turned.low, turned.high) == pytest.approx((-found.difference, -found.high, -found.low))
-    assert turned.p == pytest.approx(found.p)
+def test_bootstrap_of_clusters_is_that_of_their_totals():
+    draw = np.random.default_rng(6)
+    sums, counts, clusters = draw.random((40, 1)), draw.integers(1, 4, (40, 1)), draw.integers(0, 12, 40)
+    order = sorted({*clusters}, key=str)
+    totals = [(sums[clusters == one].sum(), counts[clusters == one].sum()) for one in order]
+    expected = bootstrap_ratio(*(np.array(column)[:, None] for column in zip(*totals, strict=True)), resamples=300)
+    found = bootstrap_ratio(sums, counts, clusters, resamples=300)
+    assert np.array(found) == pytest.approx(np.array(expected), abs=1e-12)
 
 
-def test_paired_bootstrap_of_no_difference_and_of_nothing():
-    same = paired_bootstrap([1, 2, 3], [1, 2, 3])
-    assert (same.facts, same.difference, same.low, same.high, same.p) == (3, 0, 0, 0, 1)
-    assert paired_bootstrap([0] * 30, [1] * 30, resamples=999).p == pytest.approx(2 / 1000)
-    empty = paired_bootstrap([], [])
-    assert empty.facts == 0 and isnan(empty.difference) and isnan(empty.p)
-
-
-def test_paired_bootstrap_covers_the_true_difference():
-    random = np.random.default_rng(8)
-    hits = 0
-    for trial in range(300):
-        found = paired_bootstrap(np.zeros(60), random.normal(0.2, 1, 60), resamples=300, seed=trial)
-        hits += found.low <= 0.2 <= found.high
-    assert 0.90 <= hits / 300 <= 0.98
+def test_bootstrap_of_a_median_draws_all_rows_of_a_cluster():
+    values = np.array([[1.0, nan], [2.0, 3.0], [10.0, 11.0], [12.0, nan]])
+    middle, low, high = bootstrap_median(values, ["a", "a", "b", "b"], resamples=500)
+    assert (middle, low, high) == (np.nanmedian(values), 2.0, 11.0)  # either cluster alone, or both
+    alone = bootstrap_median(values, resamples=500, seed=3)
+    draws = np.random.default_rng(3)
+    medians = [np.nanmedian(values[draws.integers(4, size=4)]) for _ in range(500)]
+    assert alone[1:] == pytest.approx(tuple(np.quantile(medians, [0.025, 0.975])))
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(0, 0), (3, 9), (9, 3), (0, 7), (40, 41), (1, 0)])
@@ -339,12 +378,3 @@ def test_drawn_sign_flips_are_near_all_of_them():
     exact = sign_flips(before, after)
     assert sign_flips(before, after, resamples=4000) == pytest.approx(exact, abs=0.02)
     assert sign_flips(np.zeros(40), np.ones(40)) == 1 / 10_000
-
-
-def test_one_robust_fact_of_forty_against_none():
-    """The ends are quantiles of how often a resample of 40 draws that fact."""
-    one = np.zeros(40)
-    one[0] = 1.0
-    found = paired_bootstrap(one, np.zeros(40))
-    low, high = -scipy.stats.binom.ppf([0.975, 0.025], 40, 1 / 40) / 40
-    assert (found.difference, found.low, found.high) == pytest.approx((-0.025, low, high))

@@ -221,7 +221,7 @@ def test_metrics_of_an_audit():
         ("ROME", 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.5, 0.0),
     ]
     summary = summarise(found)
-    assert summary["answer_new"].to_list() == [0, 1, 0] and summary["answer_new_low"][1] > 0  # Wilson's, of one update
+    assert summary["answer_new"].to_list() == [0, 1, 0] and summary["answer_new_low"][1] > 0  # of one update
     assert not set(AUDIT_METRICS) & set(update_metrics(*tables).columns)
     with pytest.raises(DataError, match=r"audit, row 1: stopped_after 2\.0 is not a probability"):
         update_metrics(*tables, audit=pl.DataFrame([answered("FT", 0, 1, 0, 2)], AUDIT.table))

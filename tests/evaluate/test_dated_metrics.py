@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from anachron.core.errors import DataError
 from anachron.evaluate.measures.dated import DATED, DATED_NEIGHBOURS, WAYS
@@ -243,7 +244,7 @@ def test_bleedover_by_date_against_loops(drawn):
             means = [mean(own) for own in lost if own]
             if means:
                 years = mean(d for d, *_ in inside)
-                half = 1.959963984540054 * stdev(means) / sqrt(len(means)) if len(means) > 1 else None
+                half = t.ppf(0.975, len(means) - 1) * stdev(means) / sqrt(len(means)) if len(means) > 1 else None
                 expected.append((kind, place, len(inside), len(means), years, mean(means), half))
     assert found.select("kind", "bin", "n", "updates").rows() == [e[:4] for e in expected]
     for row, (*_, years, value, half) in zip(found.iter_rows(named=True), expected, strict=True):

@@ -189,9 +189,7 @@ def test_what_was_generated_is_beside_the_probabilities():
         ("unedited", 0.0, 1.0, 0.0, 0.5), ("FT", 1.0, 0.0, 0.5, 0.0), ("ROME", 0.0, 1.0, 0.0, 0.0),
     ]  # fmt: skip
     summary = summarise(found)
-    assert (
-        summary["generated_new"].to_list() == [0, 1, 0] and summary["generated_new_low"][1] > 0
-    )  # Wilson's, of one update
+    assert summary["generated_new"].to_list() == [0, 1, 0] and summary["generated_new_low"][1] > 0  # of one update
     assert not set(GENERATION_METRICS) & set(update_metrics(*tables).columns)
     broken = pl.DataFrame([generated("FT", 0, "B", "A", (0, 1, 2, 0))], GENERATIONS.table)
     with pytest.raises(DataError, match=r"generations, row 1: new_after 2\.0 is not a probability"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from scipy.stats import t
 
 from anachron.core.errors import DataError
 from anachron.data.updates.case_records import EditCase, NeighbourFact
@@ -124,7 +125,7 @@ def test_the_models_state_against_plain_loops(tables: dict[str, pl.DataFrame]):
     for row in summary.filter(pl.col("method") != "unedited").iter_rows(named=True):
         own = facts.filter(method=row["method"], edits=row["edits"]).rows(named=True)
         losses = [max(f["before"] - f["after"], 0.0) for f in own]
-        half = 1.959963984540054 * stdev(losses) / math.sqrt(len(losses))
+        half = t.ppf(0.975, len(losses) - 1) * stdev(losses) / math.sqrt(len(losses))
         assert row["locality_loss"] == pytest.approx(mean(losses)) and row["locality_loss_n"] == len(losses)
         assert row["locality_loss_high"] - row["locality_loss"] == pytest.approx(half)
         assert row["locality_change"] == pytest.approx(mean(abs(f["before"] - f["after"]) for f in own))

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.evaluate.metrics import (
@@ -23,6 +24,7 @@ from anachron.evaluate.metrics import (
     update_metrics,
 )
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
+from support.intervals import exact, of_shares
 
 KEYS = ("mode", "method", "case_id")
 
@@ -77,7 +79,7 @@ def test_an_update_by_hand():
     (row,) = measured(targets, neighbours, [update()])
     assert row == {
         "mode": "independent", "method": "rome", "variant": "plain", "case_id": "1", "status": "done",
-        "reason": None, "relation": "P35", "popularity": 7.0, "scenario": "ReplaceObject",
+        "reason": None, "relation": "P35", "popularity": 7.0, "scenario": "ReplaceObject", "subject": "1",
         "efficacy_difference": 0.25, "efficacy_success": 1.0,
         "generalization_difference": (0.5 - 0.125 + 0 + 1) / 4, "generalization_success": 0.5,
         "bleedover_nearest": 0.125, "bleedover_random": 0.125, "bleedover_nearest_absolute": 0.375,
@@ -179,7 +181,8 @@ def test_seconds_of_edits_made_together_have_no_interval():
     shared = [update(method="ft", case_id=str(n), seconds=0.25 if n < 16 else 0.5) for n in range(17)]
     found = {row["method"]: row for row in summarise(update_metrics(*tables([], [], apart + shared))).to_dicts()}
     assert (found["rome"]["seconds_low"], found["rome"]["seconds_high"]) == (
-        pytest.approx(1.125 - 1.96 * 0.125 / sqrt(3), abs=1e-4), pytest.approx(1.125 + 1.96 * 0.125 / sqrt(3), abs=1e-4)
+        pytest.approx(1.125 - 4.3027 * 0.125 / sqrt(3), abs=1e-4),
+        pytest.approx(1.125 + 4.3027 * 0.125 / sqrt(3), abs=1e-4),
     )  # fmt: skip
     assert found["ft"]["seconds"] == pytest.approx((16 * 0.25 + 0.5) / 17) and found["ft"]["seconds_n"] == 17
     assert all(found[name][f"seconds_{end}"] is None for name in ("ft", "unedited") for end in ("low", "high"))
@@ -311,19 +314,14 @@ def check_summary(row, name, values):
     if n == 0 or together or (n == 1 and not bounded):
         assert row[f"{name}_low"] is None and row[f"{name}_high"] is None
         return
-    z, centre = 1.959963984540054, sum(values) / n
+    centre = sum(values) / n
     variance = sum((v - centre) ** 2 for v in values) / (n - 1) if n > 1 else 0.0
     if bounded:
-        from statsmodels.stats.proportion import proportion_confint
-
-        largest = centre * (1 - centre)
-        share = min(1.0, variance / (largest + variance / n)) if largest > 0 else 1.0
-        trials = n / (share + (1 - share) / n)
-        low, high = proportion_confint(centre * trials, trials, method="wilson")
+        low, high = of_shares(values)
         if name in SHARES:
-            assert trials == pytest.approx(n)
+            assert (low, high) == pytest.approx(exact(sum(values), n), abs=1e-9)
     else:
-        low, high = centre - z * sqrt(variance / n), centre + z * sqrt(variance / n)
+        low, high = (centre + sign * float(t.ppf(0.975, n - 1)) * sqrt(variance / n) for sign in (-1, 1))
     assert (row[f"{name}_low"], row[f"{name}_high"]) == (pytest.approx(low, abs=1e-9), pytest.approx(high, abs=1e-9))
 
 

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from scipy.stats import binomtest
 
-from anachron.analysis.statistics import paired_bootstrap
 from anachron.evaluate.paired_tests import TESTS, paired_tests
+from support.intervals import of_differences
 
 KEY = {"mode": "independent", "scenario": "ReplaceObject", "variant": "plain"}
 
@@ -38,13 +38,13 @@ def test_a_share_is_tested_by_flipping_the_signs_of_the_differences():
     before, after = [0.1, 0.4, 0.5, 0.2, 0.9], [0.6, 0.5, 0.4, 0.8, 1.0]
     table = metrics([(None, b) for b in before], [(None, a) for a in after])
     (row,) = paired_tests(table, ["share", "efficacy_success"]).to_dicts()  # nobody has the second
-    expected = paired_bootstrap(before, after)
+    low, high = of_differences([a - b for b, a in zip(before, after, strict=True)])
     ways = [abs(sum(s * (a - b) for s, b, a in zip(signs, before, after, strict=True)))
             for signs in product((1, -1), repeat=5)]  # fmt: skip
     p = mean([way >= ways[0] - 1e-12 for way in ways])
     assert row["test"] == "sign flips"
     assert [row[name] for name in ("updates", "difference", "low", "high", "p")] == [
-        5, expected.difference, expected.low, expected.high, pytest.approx(p),
+        5, pytest.approx(0.24), pytest.approx(low), pytest.approx(high), pytest.approx(p),
     ]  # fmt: skip
 
 
@@ -60,8 +60,22 @@ def test_each_method_and_its_variant_with_a_date_has_its_own_row():
     dated = plain.filter(pl.col("method") == "ROME").with_columns(variant=pl.lit("dated"), share=pl.lit(0.0))
     found = paired_tests(pl.concat([plain, dated]), ["share"])
     assert found.select("method", "variant", "difference").rows() == [("ROME", "plain", 1.0), ("ROME", "dated", 0.0)]
-    assert found.select("low", "high").null_count().row(0) == (2, 2)  # three that differ alike tell no spread
+    ends = [
+        (pytest.approx(low), pytest.approx(high))
+        for low, high in (of_differences([1.0] * 3), of_differences([0.0] * 3))
+    ]
+    assert found.select("low", "high").rows() == ends  # three that differ alike leave doubt
     assert found["p"].to_list() == [2 / 2**3, 1.0] and found.schema == pl.Schema(TESTS)
+
+
+def test_updates_of_one_subject_count_as_one():
+    """Ten gained, all of one subject: its sign is a coin, and McNemar's test would be far too sure."""
+    table = metrics([(0.0, 0.0)] * 10, [(1.0, 1.0)] * 10)
+    (alone,) = paired_tests(table, ["efficacy_success"]).to_dicts()
+    (together,) = paired_tests(table.with_columns(subject=pl.lit("s")), ["efficacy_success"]).to_dicts()
+    assert (alone["test"], alone["p"]) == ("exact McNemar", pytest.approx(2 / 2**10))
+    assert (together["test"], together["p"], together["updates"]) == ("sign flips", 1.0, 10)
+    assert (together["low"], together["high"]) == pytest.approx(of_differences([1.0] * 10, ["s"] * 10), abs=1e-9)
 
 
 def test_without_any_method_there_is_an_empty_table():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from polars.testing import assert_frame_equal
 
-from anachron.analysis.statistics import wilson, wilson_mean
+from anachron.analysis.statistics import korn_graubard
 from anachron.core.errors import DataError
 from anachron.data.updates.case_records import EditCase, PortabilityQuestion, Rewrite
 from anachron.data.updates.cases import CaseSet, load_cases
@@ -213,10 +213,10 @@ def test_means_are_over_updates_and_over_tests_that_count():
     assert (hop["updates"], hop["tests"], hop["not_counted"]) == (3, 6, 1)
     assert hop["right"] == pytest.approx((1 + 1 + 0.25) / 3)
     assert hop["right_if_edited"] == pytest.approx((1 + 0.25) / 2) and hop["right_if_edited_n"] == 2
-    assert (hop["right_low"], hop["right_high"]) == pytest.approx(wilson_mean([1, 1, 0.25]))
+    assert (hop["right_low"], hop["right_high"]) == pytest.approx(korn_graubard([1, 1, 0.25]))
     assert hop["success"] is None and hop["success_n"] == 0
     edit = summary.filter(pl.col("method") == "FT", pl.col("kind") == "edit").row(0, named=True)
-    assert (edit["right_low"], edit["right_high"]) == wilson(2, 3, correction=False)
+    assert (edit["right_low"], edit["right_high"]) == korn_graubard([1, 1, 0])
     clean = summary.filter(pl.col("method") == "unedited", pl.col("kind") == "hop").row(0, named=True)
     assert clean["right"] == pytest.approx(1 / 3) and clean["success"] == 0.0 and clean["begins"] == 0.0
 

@@ -11,8 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.text import Text
 from rich.console import Console
+from scipy.stats import t
 
-from anachron.analysis.statistics import wilson
 from anachron.core.errors import DataError
 from anachron.core.labels import split_label
 from anachron.evaluate.measures.dated import DATED as QUESTIONS
@@ -31,6 +31,7 @@ from anachron.report.edits.evaluation import write_dated
 from anachron.report.edits.tables import edits_latex, edits_markdown, edits_table, printed
 from anachron.report.figures.bleedover import bleedover_by_date as by_date
 from anachron.report.figures.present_and_past import present_and_past
+from support.intervals import exact
 
 METHODS = ("FT", "ROME", "ROME dated")
 
@@ -71,7 +72,7 @@ def summary(*args):
 
 
 def of_shares(successes, trials):
-    low, high = wilson(successes, trials, correction=False)
+    low, high = exact(successes, trials)
     return f"{100 * successes / trials:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
@@ -101,18 +102,18 @@ def in_two_ways():
 
 def test_ways_of_asking_have_a_table_of_their_own_and_kept_stands_beside_the_mean():
     rows = {row["method"]: row for row in printed(in_two_ways(), DATED).iter_rows(named=True)}
-    wanted = {  # of three updates, which agree: Wilson of three, and of nine where each is half right
-        "Kept year ↑": "50.0 [22.7, 77.3]", "Kept prompt ↑": "0.0 [0.0, 56.1]", "Kept question ↑": "100.0 [43.9, 100.0]"
+    wanted = {  # of three updates, which agree: as three, and as nine halves where each is half right
+        "Kept year ↑": "50.0 [8.1, 91.9]", "Kept prompt ↑": "0.0 [0.0, 70.8]", "Kept question ↑": "100.0 [29.2, 100.0]"
     }  # fmt: skip
     assert {heading: rows["FT"][heading] for heading in wanted} == wanted and "Kept paraphrase ↑" not in rows["FT"]
     ways = printed(by_way(in_two_ways()), DATED_WAYS)
     assert ways.select("method", "way", "Kept year ↑", "Updated day ↑", "R past ↑").rows() == [
-        ("unedited", "prompt", "100.0 [43.9, 100.0]", "0.0 [0.0, 49.0]", "0.0 [0.0, 56.1]"),
-        ("unedited", "question", "100.0 [43.9, 100.0]", "0.0 [0.0, 49.0]", "0.0 [0.0, 56.1]"),
-        ("FT", "prompt", "0.0 [0.0, 56.1]", "100.0 [51.0, 100.0]", "0.0 [0.0, 56.1]"),
-        ("FT", "question", "100.0 [43.9, 100.0]", "100.0 [51.0, 100.0]", "100.0 [43.9, 100.0]"),
-        ("ROME", "prompt", "66.7 [20.8, 93.9]", "100.0 [51.0, 100.0]", "66.7 [20.8, 93.9]"),
-        ("ROME", "question", "100.0 [43.9, 100.0]", "100.0 [51.0, 100.0]", "100.0 [43.9, 100.0]"),
+        ("unedited", "prompt", "100.0 [29.2, 100.0]", "0.0 [0.0, 60.2]", "0.0 [0.0, 70.8]"),
+        ("unedited", "question", "100.0 [29.2, 100.0]", "0.0 [0.0, 60.2]", "0.0 [0.0, 70.8]"),
+        ("FT", "prompt", "0.0 [0.0, 70.8]", "100.0 [39.8, 100.0]", "0.0 [0.0, 70.8]"),
+        ("FT", "question", "100.0 [29.2, 100.0]", "100.0 [39.8, 100.0]", "100.0 [29.2, 100.0]"),
+        ("ROME", "prompt", "66.7 [9.4, 99.2]", "100.0 [39.8, 100.0]", "66.7 [9.4, 99.2]"),
+        ("ROME", "question", "100.0 [29.2, 100.0]", "100.0 [39.8, 100.0]", "100.0 [29.2, 100.0]"),
     ]
     assert "FT (question)" in edits_markdown(by_way(in_two_ways().with_columns(done=4 + (pl.col("method") == "FT"))),
                                              DATED_WAYS)  # fmt: skip
@@ -218,7 +219,7 @@ def test_every_mark_of_bleedover_by_date_against_the_rows():
                 inside = [r for r in own if low <= r["distance"] < high]
                 lost = [[max(0.0, r["before"] - r["after"]) for r in inside if r["case_id"] == case] for case in "012"]
                 if means := [mean(each) for each in lost if each]:
-                    half = 1.959963984540054 * stdev(means) / sqrt(len(means)) if len(means) > 1 else None
+                    half = t.ppf(0.975, len(means) - 1) * stdev(means) / sqrt(len(means)) if len(means) > 1 else None
                     expected.append((mean(r["distance"] for r in inside), mean(means), half))
             assert points == [pytest.approx((x, y)) for x, y, _ in expected]
             assert spans == [pytest.approx((y - half, y + half)) for _, y, half in expected if half is not None]

@@ -11,7 +11,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from rich.console import Console
 
-from anachron.analysis.statistics import wilson
 from anachron.core.errors import ConfigError, DataError
 from anachron.evaluate.metrics import METRICS, bleedover_bins, summarise, update_metrics
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
@@ -26,6 +25,7 @@ from anachron.report.edits.tables import (
 )
 from anachron.report.figures import write_figure
 from anachron.report.figures.bleedover import bleedover
+from support.intervals import exact
 
 # WikiFactDiff, table 4: efficacy, generalization (difference, success), bleedover (random, nearest), fluency, seconds.
 PUBLISHED = {
@@ -90,15 +90,15 @@ def test_the_published_table_comes_out_in_its_shape():
         assert cell == (name, *wanted)
 
 
-def test_shares_are_printed_with_the_bounds_of_wilsons_interval():
-    low, high = wilson(6, 6, correction=False)
+def test_shares_are_printed_with_the_bounds_of_their_interval():
+    low, high = exact(6, 6)
     certain = published(efficacy_success=1.0, efficacy_success_low=low, efficacy_success_high=high)
     bounds = f"100.0 [{100 * low:.1f}, 100.0]"  # the half width would say that more than all were possible
-    assert printed(certain)["Efficacy-S ↑"][-1] == bounds == "100.0 [61.0, 100.0]"
+    assert printed(certain)["Efficacy-S ↑"][-1] == bounds == "100.0 [54.1, 100.0]"
     assert bounds in "\n".join(shown(edits_table(certain)))
     assert f"| {bounds} |" in edits_markdown(certain) and f"& {bounds} &" in edits_latex(certain)
     narrow = "\n".join(shown(edits_table(certain, narrow=True), 80))
-    assert "[61.0," in narrow and "100.0]" in narrow and "[61.0, 100.0]" not in narrow
+    assert "[54.1," in narrow and "100.0]" in narrow and "[54.1, 100.0]" not in narrow
 
 
 def test_the_terminal_says_what_all_rows_share_and_fits_130_letters():
@@ -106,7 +106,7 @@ def test_the_terminal_says_what_all_rows_share_and_fits_130_letters():
     assert lines[0].strip() == "Edited models, mode independent, 10,494 updates"
     text = " ".join(lines)
     assert "45.9 ± 0.5" in text and "4.90 ± 0.00" in text and "failed" not in text
-    assert "mean ± half the 95 % interval over updates (normal); for shares, 0 to 100: mean [interval bounds]" in text
+    assert "mean ± half the 95 % interval (Student's t); for shares, 0 to 100: mean [interval bounds]" in text
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
 
 
@@ -159,9 +159,11 @@ def test_what_only_some_runs_measure_has_a_table_of_its_own_on_a_terminal():
         assert [shown(table) for table in plain] == [shown(edits_table(published(), narrow=narrow))]
     generated = more(published(), generated_new=0.625, generalization_generated_new=None)
     first, second = edits_tables(generated, 80)
-    assert "for shares, 0 to 100: mean [interval bounds] (Wilson)" in " ".join(" ".join(shown(first, 80)).split())
+    assert "for shares, 0 to 100: mean [interval bounds] (Korn and Graubard)" in " ".join(
+        " ".join(shown(first, 80)).split()
+    )
     text = " ".join(shown(second, 80))
-    assert "62.5" in text and "Wilson" not in text and "Gen" not in text
+    assert "62.5" in text and "Graubard" not in text and "Gen" not in text
     assert printed(generated).columns == ["method", *HEADINGS, "Output new ↑"]
     assert "Output new" in edits_markdown(generated) and "Output new" in edits_latex(generated)
 
@@ -178,7 +180,7 @@ def test_scenarios_are_rows_of_their_own_and_their_measures_are_explained():
     assert sum(line.startswith("├") for line in shown(edits_table(both))) == 1
     tables = [shown(table) for table in edits_tables(both, 120)]  # a terminal has room for one scenario at a time
     assert len(tables) == 3 and all("Archive" in " ".join(table[:3]) for table in tables[1:])
-    assert ["Wilson" in " ".join(table) for table in tables] == [False, True, False]
+    assert ["Graubard" in " ".join(table) for table in tables] == [False, True, False]
 
 
 def test_failures_have_a_column_and_numbers_that_differ_too():

@@ -85,7 +85,8 @@ def test_the_median_miss_is_that_of_all_ends_and_its_interval_holds_it():
     assert (miss["median"], miss["ends"], miss["facts"]) == (median(errors), len(errors), len(facts))
     assert min(errors) <= miss["low"] <= miss["median"] <= miss["high"] <= max(errors)
     assert median_miss([rows[5]]) is None and rows[5]["believed"] is False
-    same = [{"believed": True, "start_error_days": -400, "end_error_days": 400}] * 12
+    both = {"believed": True, "start_error_days": -400, "end_error_days": 400}
+    same = [both | {"fact_id": f"f{n}", "subject_label": None} for n in range(12)]
     assert median_miss(same) == {"median": 400, "low": 400, "high": 400, "ends": 24, "facts": 12}
 
 
@@ -95,6 +96,7 @@ def test_the_median_miss_is_that_of_all_ends_and_its_interval_holds_it():
 )  # fmt: skip
 def test_the_heading_says_the_miss_of_ten_facts_or_more(days, told):
     row = dict(zip(("model", "format", "prefix"), RUN, strict=True)) | {"believed": True}
+    row |= {"fact_id": "f", "subject_label": "s"}
     rows = [row | {"start_error_days": -days, "end_error_days": days}] * 10
     said = BELIEVED.found(pl.DataFrame(rows), RUN)
     assert said == f"The ends of believed periods miss the true ones by {told}"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from anachron.analysis.statistics import RESAMPLES, bootstrap_mean, interval_cells, random_robustness
+from anachron.analysis.statistics import interval_cells, korn_graubard, random_robustness
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.errors import DataError
 from anachron.core.periods import STATUSES
@@ -97,13 +97,28 @@ def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.Data
     noise: largest difference of two scores that means nothing (nats), for ``near_ties``. By default each run's own,
         from a column ``noise`` as `anachron.probe.runs.read_runs` adds it; ``near_ties`` is null without one.
 
-    Returns one row per model, format, prefix, fact and granularity: ``win_rate`` (0 to 1), ``robustness``
-    (0 or 1), ``matches``, ``ties`` (lost by the strict rule), ``near_ties``, ``win_rate_half_ties`` and
-    ``random_robustness``. Facts without a correct or without an incorrect context at a granularity have no row
-    there, and no ``global`` row: see `without_matches`. Raises `DataError` for a table that is no score table.
-    Source: TimeStress, section 3.1.
+    Returns one row per model, format, prefix, fact and granularity: ``win_rate`` (0 to 1), ``robustness`` (0 or 1),
+    ``matches``, ``ties`` (lost by the strict rule), ``near_ties``, ``win_rate_half_ties``, ``random_robustness`` and
+    ``subject`` (`with_subjects`). Facts without a correct or without an incorrect context at a granularity have no row
+    there, and no ``global`` row: see `without_matches`. Raises `DataError` for a table that is no score table. Source:
+    TimeStress, section 3.1.
     """
-    return metrics_of_checked(with_noise(check_scores(scores), noise))
+    checked = with_noise(check_scores(scores), noise)
+    return with_subjects(metrics_of_checked(checked), checked)
+
+
+def with_subjects(table: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
+    """A table of facts with ``subject``, by which intervals and tests are clustered: facts of one depend on each other.
+
+    It is the label in a column ``subject_label`` of ``about``, which has ``fact_id`` too; a fact of which none is known
+    is a subject of its own, named by its id.
+    """
+    if "subject_label" not in about.columns:
+        return table.with_columns(pl.col("fact_id").alias("subject"))
+    label = pl.coalesce(pl.col("subject_label").cast(pl.String), "fact_id").alias("subject")
+    named = about.select("fact_id", label).unique("fact_id", maintain_order=True)
+    joined = table.join(named, on="fact_id", how="left", maintain_order="left")
+    return joined.with_columns(pl.coalesce("subject", "fact_id"))
 
 
 def metrics_of_checked(scores: pl.DataFrame) -> pl.DataFrame:
@@ -269,18 +284,22 @@ def without_matches(scores: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def summarise(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
-    """Mean W and R over facts with 95 % bootstrap intervals, per run and granularity, from `fact_metrics`.
+def summarise(facts: pl.DataFrame) -> pl.DataFrame:
+    """Mean W and R over facts with 95 % intervals, per run and granularity, from `fact_metrics`.
 
-    Besides the contract's columns: ``ties`` and ``near_ties`` as shares of all matches, ``win_rate_half_ties``,
-    and what a random scorer would reach: ``random_win_rate`` (0.5) and ``random_robustness``.
-    Source: TimeStress, figure 2. Facts are resampled, 1,000 times by default.
+    The intervals are those of `anachron.analysis.statistics.korn_graubard`, of the effective number of subjects, which
+    cover what they say with few facts and where all are won or lost. Without a column ``subject`` those of
+    ``subject_label`` count, and without that each fact is one. Besides the contract's columns: ``ties`` and
+    ``near_ties`` as shares of all matches, ``win_rate_half_ties``, and what a random scorer would reach:
+    ``random_win_rate`` (0.5) and ``random_robustness``. Source: TimeStress, figure 2, whose intervals resample facts.
     """
+    if "subject" not in facts.columns:
+        facts = with_subjects(facts, facts)
     rows = []
     for key, group in facts.group_by([*RUN_KEYS, "granularity"], maintain_order=True):
         row: dict[str, Any] = dict(zip([*RUN_KEYS, "granularity"], key, strict=True)) | {"facts": group.height}
         for name in ("win_rate", "robustness"):
-            ends = bootstrap_mean(group[name].to_numpy(), resamples=resamples, seed=seed)
+            ends = korn_graubard(group[name].to_numpy(), group["subject"].to_numpy())
             row |= {name: group[name].mean()} | interval_cells(name, ends)
         matches = int(group["matches"].sum())
         row["ties"] = int(group["ties"].sum()) / matches

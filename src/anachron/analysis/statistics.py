@@ -1,6 +1,8 @@
 """Intervals, tests and coefficients, and the random baseline.
 
-Facts are resampled, never statements: contexts of a fact depend on each other.
+Facts count, never statements, as contexts of a fact depend on each other; and so do facts of one subject, so intervals
+and tests take ``clusters``: a label each of what depends on each other, such as the subject of each fact. Without them
+each value is a cluster of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,35 +19,28 @@ CONFIDENCE = 0.95
 MIN_CLUSTERS = 10  # fewer say too little about how much clusters vary
 ROUNDING = 1e-9  # by which a mean of shares may leave 0 to 1
 CHUNK = 4_000_000  # draws counted at a time: 32 MB
-
-
-def bootstrap_mean(
-    values: Sequence[float] | np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean over facts; (NaN, NaN) of nothing.
-
-    values: one number a fact. The interval depends only on the values, their order and the seed.
-    """
-    data = np.asarray(values, dtype=np.float64)
-    if data.size == 0:
-        return nan, nan
-    low, high = np.quantile(_resampled_means(data, resamples, seed), _ends(confidence))
-    return float(low), float(high)
+ENDS = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]  # of an interval, as quantiles
+Labels = Sequence[object] | np.ndarray
 
 
 def bootstrap_median(
-    values: Sequence[Sequence[float]] | np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, float, float]:
-    """Median of numbers that facts have several of, and its percentile bootstrap interval over facts.
+    values: Sequence[Sequence[float]] | np.ndarray, clusters: Labels | None = None, *,
+    resamples: int = RESAMPLES, seed: int = 0,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Median of numbers that facts have several of, and its percentile bootstrap interval, which resamples clusters.
 
     values: (facts, numbers of one), NaN where one is unknown; each fact has one at least. Three NaN of nothing.
     """
     data = np.asarray(values, dtype=np.float64)
     if not data.size:
         return nan, nan, nan
+    group = _grouped(len(data), clusters)
+    order, bounds = np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]
+    rows = np.split(order, bounds)  # of each cluster
     random = np.random.default_rng(seed)
-    medians = [_median(data[random.integers(len(data), size=len(data))]) for _ in range(resamples)]
-    low, high = np.quantile(medians, _ends())
+    drawn = (random.integers(len(rows), size=len(rows)) for _ in range(resamples))
+    medians = [_median(data[np.concatenate([rows[one] for one in which])]) for which in drawn]
+    low, high = np.quantile(medians, ENDS)
     return _median(data), float(low), float(high)
 
 
@@ -54,13 +49,21 @@ def _median(values: np.ndarray) -> float:
     return float(np.median(values[~np.isnan(values)]))
 
 
-def _ends(confidence: float = CONFIDENCE) -> list[float]:
-    tail = (1 - confidence) / 2
-    return [tail, 1 - tail]
+def _grouped(values: int, clusters: Labels | None) -> np.ndarray:
+    """The number of each value's cluster, from 0, in the order of their labels."""
+    if clusters is None:
+        return np.arange(values)
+    labels = np.asarray(clusters, dtype=str)
+    if len(labels) != values:
+        raise ValueError(f"{values} values have {len(labels)} labels of clusters; each needs one")
+    return np.unique(labels, return_inverse=True)[1]
 
 
-def _resampled_means(data: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    return np.concatenate([drawn @ data for drawn in _times_drawn(data.size, resamples, seed)]) / data.size
+def _summed(rows: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """rows: (values, columns). The sums of each cluster, (clusters, columns)."""
+    sums = np.zeros((int(group.max()) + 1, rows.shape[1]))
+    np.add.at(sums, group, rows)
+    return sums
 
 
 def interval_cells(name: str, ends: tuple[float, float]) -> dict[str, float | None]:
@@ -69,30 +72,46 @@ def interval_cells(name: str, ends: tuple[float, float]) -> dict[str, float | No
     return {f"{name}_low": low, f"{name}_high": high}
 
 
-def normal_mean(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """Normal interval of a mean, mean +- z s / sqrt(n) with z = 1.96 for 95 %; (NaN, NaN) of fewer than two values.
+def t_mean(values: Sequence[float] | np.ndarray, clusters: Labels | None = None) -> tuple[float, float]:
+    """Student's interval of a mean, mean +- t s, for values without bounds; (NaN, NaN) of fewer than two clusters.
 
-    s is the standard deviation with divisor n - 1. The interval is symmetric and may reach beyond what a mean can be.
+    s is the standard error of `_ratio_variance`, which of single values is the standard deviation (divisor n - 1) over
+    the root of n; t is the 97.5 % quantile with one degree of freedom less than there are clusters.
     """
     data = np.asarray(values, dtype=np.float64)
-    if data.size < 2:
+    group = _grouped(data.size, clusters)
+    number = int(group.max()) + 1 if data.size else 0
+    if number < 2:
         return nan, nan
-    half = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * float(data.std(ddof=1)) / sqrt(data.size)
+    from scipy.stats import t
+
+    half = float(t.ppf(ENDS[1], number - 1)) * sqrt(_ratio_variance(data, group))
     return float(data.mean()) - half, float(data.mean()) + half
 
 
+def _ratio_variance(data: np.ndarray, group: np.ndarray) -> float:
+    """Variance of the mean of values that depend on each other within a cluster: that of the ratio of the clusters'
+    sums to their sizes (Cochran, Sampling Techniques, 1977, section 9A.1), with the factor G / (G - 1) of G clusters;
+    0 of one cluster."""
+    sizes, sums = np.bincount(group), np.bincount(group, data)
+    factor = len(sizes) / (len(sizes) - 1) if len(sizes) > 1 else 0.0
+    return factor * float(np.square(sums - data.mean() * sizes).sum()) / data.size**2
+
+
 def bootstrap_ratio(
-    sums: np.ndarray, counts: np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0
+    sums: np.ndarray, counts: np.ndarray, clusters: Labels | None = None, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Percentile bootstrap intervals of ratios of totals over facts, for many columns at once.
 
-    sums, counts: shape (facts, columns). Each resample draws facts with replacement and takes, column by column, the
-    total of ``sums`` over the total of ``counts``. With counts of 1 it is `bootstrap_mean`. Returns low and high, shape
-    (columns,), NaN in a column without counts. Resamples in which a column has no counts say nothing about it.
+    sums, counts: shape (facts, columns). Each resample draws clusters with replacement and takes, column by column, the
+    total of ``sums`` over the total of ``counts``. Returns low and high, shape (columns,), NaN in a column without
+    counts. Resamples in which a column has no counts say nothing about it.
     """
     sums, counts = np.asarray(sums, float), np.asarray(counts, float)
     if not len(sums):
         return np.full(sums.shape[1], nan), np.full(sums.shape[1], nan)
+    group = _grouped(len(sums), clusters)
+    sums, counts = _summed(sums, group), _summed(counts, group)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = np.concatenate(
             [(drawn @ sums) / (drawn @ counts) for drawn in _times_drawn(len(sums), resamples, seed)]
@@ -104,20 +123,9 @@ def bootstrap_ratio(
     whole = ~np.isnan(ratios).any(axis=0)
     for columns, quantile in ((whole, np.quantile), (some & ~whole, np.nanquantile)):  # the second is slow
         if columns.any():
-            ends[:, columns] = quantile(ratios[:, columns], _ends(), axis=0)
+            ends[:, columns] = quantile(ratios[:, columns], ENDS, axis=0)
     ends[ends > largest / 1e6] = np.inf
     return ends[0], ends[1]
-
-
-def bootstrap_one_ratio(
-    sums: np.ndarray, counts: np.ndarray, *,
-    resamples: int = RESAMPLES, seed: int = 0,
-) -> tuple[float, float]:  # fmt: skip
-    """`bootstrap_ratio` of one column: ``sums`` and ``counts`` have one number a fact."""
-    low, high = bootstrap_ratio(
-        np.asarray(sums, float)[:, None], np.asarray(counts, float)[:, None], resamples=resamples, seed=seed
-    )
-    return float(low[0]), float(high[0])
 
 
 def _times_drawn(facts: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
@@ -144,48 +152,26 @@ def _count_draws(random: np.random.Generator, facts: int, resamples: int) -> np.
     return np.bincount(drawn.ravel(), minlength=resamples * facts).reshape(resamples, facts).astype(float)
 
 
-@dataclass(frozen=True, slots=True)
-class Paired:
-    """Mean difference of two runs over the same facts, with its bootstrap interval and two-sided p."""
-
-    facts: int
-    difference: float
-    low: float
-    high: float
-    p: float
-
-
-def paired_bootstrap(
-    before: Sequence[float] | np.ndarray, after: Sequence[float] | np.ndarray, *,
-    resamples: int = RESAMPLES, seed: int = 0,
-) -> Paired:  # fmt: skip
-    """Mean of ``after - before`` over facts, its percentile interval, and the p of no difference.
-
-    p is twice the share of resampled means on the other side of zero (at least 1 of ``resamples + 1``, at most 1).
-    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 13 and 16.
-    """
-    gaps = np.asarray(after, float) - np.asarray(before, float)
-    if not gaps.size:
-        return Paired(0, nan, nan, nan, nan)
-    means = _resampled_means(gaps, resamples, seed)
-    low, high = np.quantile(means, _ends())
-    beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
-    return Paired(gaps.size, float(gaps.mean()), float(low), float(high), min(1.0, 2 * (beyond + 1) / (resamples + 1)))
-
-
 def sign_flips(
-    before: Sequence[float] | np.ndarray, after: Sequence[float] | np.ndarray, *,
+    before: Sequence[float] | np.ndarray, after: Sequence[float] | np.ndarray, clusters: Labels | None = None, *,
     resamples: int = FLIPS, seed: int = 0,
 ) -> float:  # fmt: skip
-    """Two-sided p that the sign of each fact's ``after - before`` is chance: Fisher's randomisation test of pairs.
+    """Two-sided p that the sign of each cluster's sum of ``after - before`` is chance: Fisher's randomisation test.
 
     It is the share of all ways to flip the signs that give a sum as far from 0 as the observed one. Beyond
     ``resamples`` ways, so many are drawn and the observed one is counted with them. It holds for any number of facts,
-    where a bootstrap of few that agree is too sure; of 0 and 1 it is McNemar's exact test. 1 where nothing differs.
+    where a bootstrap of few that agree is too sure; of 0 and 1, each a cluster of its own, it is McNemar's exact test.
+    1 where nothing differs.
+
+    What it tests is that the two sides could be exchanged, under which a gain is as likely as a loss of the same size.
+    As a test of the mean alone it assumes that differences are symmetric about it: of few facts with a mean of 0, whose
+    losses are rare and large, it finds a difference more often than it says (`benchmarks/intervals.py`).
     Source: Fisher, The Design of Experiments (1935), section 21.
     """
     gaps = np.asarray(after, float) - np.asarray(before, float)
-    gaps = gaps[gaps != 0]  # whose sign makes no difference
+    if clusters is not None and gaps.size:
+        gaps = np.bincount(_grouped(gaps.size, clusters), gaps)
+    gaps = gaps[np.abs(gaps) > ROUNDING]  # the sign of others makes no difference
     if not gaps.size:
         return 1.0
     far = abs(gaps.sum()) - 1e-9 * np.abs(gaps).sum()  # ways that differ by rounding alone are the same
@@ -274,7 +260,7 @@ def bootstrap_pearson(
     if not varied.any():
         return nan, nan
     r = (n * sxy - sx * sy)[varied] / np.sqrt(spread[:, varied].prod(axis=0))
-    low, high = np.quantile(np.clip(r, -1, 1), _ends())
+    low, high = np.quantile(np.clip(r, -1, 1), ENDS)
     return float(low), float(high)
 
 
@@ -294,67 +280,64 @@ def wilson(successes: int, trials: int, *, correction: bool, confidence: float =
     return float(interval.low), float(interval.high)
 
 
-def wilson_mean(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """Wilson score interval of a mean of values from 0 to 1, by their effective number; (NaN, NaN) of none.
+def korn_graubard(values: Sequence[float] | np.ndarray, clusters: Labels | None = None) -> tuple[float, float]:
+    """Korn and Graubard's interval of a mean of values from 0 to 1: the exact one of Clopper and Pearson, of the
+    effective number of values; (NaN, NaN) of none.
 
-    values: one number an independent unit, each yes or no (1 or 0) or itself a share. No mean m of such values varies
-    more than one of yes and no does, so n of them are worth n / phi yes-or-no answers, where phi is their variance
-    over m (1 - m), each estimated without bias: phi = v / (m (1 - m) + v / n) with the sample variance v (divisor
-    n - 1). That is n / phi = 1 + m (1 - m) / (v / n), and v / n is the jackknife variance of the mean. Of yes and no
-    phi is 1, which leaves Wilson's own interval of n trials; so it is where all values are 0 or all are 1.
+    values: one number a unit, each yes or no (1 or 0) or itself a share. No mean m of such values varies more than one
+    of yes and no does, so n of them are worth n / phi yes-or-no answers, where phi is their variance over m (1 - m),
+    each estimated without bias: phi = v / (m (1 - m) + v / n) with the sample variance v (divisor n - 1). That is
+    n / phi = 1 + m (1 - m) / (v / n), and v / n is the variance of the mean (`_ratio_variance`; of single values, the
+    jackknife's). Of yes and no phi is 1, which leaves the exact interval of n trials; so it is where all values are 0
+    or all are 1.
 
-    As few values may agree by chance, the variance is taken to be, for one part in n, the largest there is: phi +
-    (1 - phi) / n. So equal values between 0 and 1 count as n squared trials, and not as certainty; one value counts as
-    one trial. The interval keeps to 0 and 1, and covers about as often as Wilson's own of yes and no.
+    As few values may agree by chance, the variance is taken to be, for two parts in n, the largest there is: phi +
+    2 (1 - phi) / n. So equal values between 0 and 1 count as n squared / 2 trials, and not as certainty; one value
+    counts as one trial.
 
-    Sources: Wilson 1927; with an effective sample size: Korn and Graubard, Confidence intervals for proportions with
-    small expected number of positive counts estimated from survey data, Survey Methodology 24 (1998). The unbiased phi
-    and its part in n are this package's own; tests simulate what it covers. Raises `ValueError` for a value below 0 or
-    above 1.
+    With clusters n is their number, and the largest variance that of clusters that are all 0 or all 1: m (1 - m) times
+    the sum of their squared shares of the values.
+
+    Sources: Korn and Graubard, Confidence intervals for proportions with small expected number of positive counts
+    estimated from survey data, Survey Methodology 24 (1998). The unbiased phi and its two parts in n are this package's
+    own; `benchmarks/intervals.py` simulates what the interval covers. Raises `ValueError` for a value below 0 or above
+    1.
     """
-    data = _shares(values)
-    if not data.size:
-        return nan, nan
-    return _wilson_varied(float(data.mean()), float(data.var(ddof=1)) if data.size > 1 else 0.0, data.size)
-
-
-def wilson_clustered(
-    values: Sequence[float] | np.ndarray, clusters: Sequence[object] | np.ndarray
-) -> tuple[float, float]:
-    """`wilson_mean` of values that depend on each other within a cluster; the same where each has a cluster of its own.
-
-    values: shares from 0 to 1; their mean counts each once. clusters: a label each. The variance of the mean is that of
-    the ratio of the clusters' sums to their sizes (Cochran, Sampling Techniques, 1977, section 9A.1), with the factor
-    G / (G - 1) of G clusters. The largest there is, of clusters that are all 0 or all 1, is m (1 - m) times the sum of
-    their squared shares of the values. (NaN, NaN) of nothing; raises `ValueError` for a value below 0 or above 1.
-    """
-    data = _shares(values)
-    if not data.size:
-        return nan, nan
-    _, group = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    sizes, sums, mean = np.bincount(group), np.bincount(group, data), float(data.mean())
-    number = len(sizes)
-    factor = number / (number - 1) if number > 1 else 0.0
-    variance = number * factor * float(np.square(sums - mean * sizes).sum()) / data.size**2  # of one of G like these
-    return _wilson_varied(mean, variance, number, number * float(np.square(sizes / data.size).sum()))
-
-
-def _shares(values: Sequence[float] | np.ndarray) -> np.ndarray:
     data = np.asarray(values, dtype=np.float64)
     if data.size and not (data.min() >= -ROUNDING and data.max() <= 1 + ROUNDING):
         raise ValueError(
             f"values from {data.min():g} to {data.max():g}; an interval of shares needs them within 0 to 1"
         )
-    return data
+    if not data.size:
+        return nan, nan
+    group = _grouped(data.size, clusters)
+    sizes = np.bincount(group)
+    number, most = len(sizes), len(sizes) * float(np.square(sizes / data.size).sum())
+    mean = min(1.0, max(0.0, float(data.mean())))
+    largest, variance = mean * (1 - mean), _ratio_variance(data, group)
+    spread = min(most, number * variance / (largest + variance)) if largest > 0 else most
+    return _clopper_pearson(mean, number / (spread + (most - spread) * min(1.0, 2 / number)))
 
 
-def _wilson_varied(mean: float, variance: float, number: int, most: float = 1.0) -> tuple[float, float]:
-    """Wilson's interval of the mean of so many units with this variance. most: how often the variance of yes and no
-    they can have at most, 1 of units of one size."""
-    mean = min(1.0, max(0.0, mean))
-    largest = mean * (1 - mean)
-    spread = min(most, variance / (largest + variance / number)) if largest > 0 else most
-    return wilson_effective(mean, number / (spread + (most - spread) / number))
+def korn_graubard_difference(
+    before: Sequence[float] | np.ndarray, after: Sequence[float] | np.ndarray, clusters: Labels | None = None
+) -> tuple[float, float]:
+    """Interval of the mean of ``after - before``, both from 0 to 1, paired: `korn_graubard` of (1 + difference) / 2.
+
+    The interval does not vanish where all differences are the same, so of few facts it is wide. (NaN, NaN) of none.
+    """
+    gaps = np.asarray(after, float) - np.asarray(before, float)
+    low, high = korn_graubard((1 + gaps) / 2, clusters)
+    return 2 * low - 1, 2 * high - 1
+
+
+def _clopper_pearson(share: float, trials: float) -> tuple[float, float]:
+    """The exact 95 % interval of a proportion, of a number of trials that need not be whole."""
+    from scipy.stats import beta
+
+    won, lost = share * trials, (1 - share) * trials
+    low = float(beta.ppf(ENDS[0], won, lost + 1)) if won > 0 else 0.0
+    return low, float(beta.ppf(ENDS[1], won + 1, lost)) if lost > 0 else 1.0
 
 
 def wilson_effective(share: float, trials: float) -> tuple[float, float]:

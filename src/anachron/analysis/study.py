@@ -23,6 +23,7 @@ from anachron.analysis.metrics import (
     run_keys,
     summarise,
     with_noise,
+    with_subjects,
 )
 from anachron.analysis.models import describe_models
 from anachron.analysis.statistics import RESAMPLES
@@ -80,7 +81,7 @@ class Study:
     @cached_property
     def summary(self) -> pl.DataFrame:
         """Means over facts; see `anachron.analysis.metrics.summarise`."""
-        return summarise(self.facts, resamples=self.resamples, seed=self.seed)
+        return summarise(self.facts)
 
     @cached_property
     def undatable(self) -> dict[str, str]:
@@ -201,7 +202,7 @@ def make_study(
         progress(done, len(runs))
         of_runs.append(metrics_of_checked(run))
     progress(len(runs), len(runs))
-    facts = pl.concat(of_runs)
+    facts = with_subjects(pl.concat(of_runs), about)
     labels = list(dict.fromkeys(run["model"][0] for run in runs))
     if baseline is not None and baseline not in labels:
         raise ConfigError(f"baseline {baseline!r} is not one of the models {', '.join(labels)}")
@@ -230,7 +231,8 @@ def _without_scores(answers: Answers | None, models: pl.DataFrame | None, resamp
     labels = list(dict.fromkeys(answers.runs["model"]))
     return Study(
         runs=(), about=pl.DataFrame(schema={"fact_id": pl.String, **ABOUT}), models=describe_models(labels, models),
-        facts=pl.DataFrame(schema=FACT_SCHEMA), shares_contexts=True, resamples=resamples, seed=seed, answers=answers,
+        facts=pl.DataFrame(schema={**FACT_SCHEMA, "subject": pl.String}), shares_contexts=True,
+        resamples=resamples, seed=seed, answers=answers,
     )  # fmt: skip
 
 

@@ -35,7 +35,10 @@ class GateOptions:
         typer.Option(help="Run folder of an earlier check; fail if W has fallen since by more than chance explains."),
     ] = None
     confidence: Annotated[
-        float, setting(help="Confidence needed to say that W fell below the baseline, 0.5 to below 1.")
+        float,
+        setting(
+            help="Confidence needed to say that facts are stale or that W fell below the baseline, 0.5 to below 1."
+        ),
     ] = 0.95
     min_judged: Annotated[
         float,

@@ -8,7 +8,7 @@ import polars as pl
 
 from anachron.data.updates.case_records import EditCase
 from anachron.evaluate.measures.catalogue import MEASURES
-from anachron.evaluate.results import STAGE
+from anachron.evaluate.results import STAGE, UPDATES
 from anachron.io.files import Json
 
 # A list a column, with a struct an entry. It becomes a table of its own, a row an entry.
@@ -69,8 +69,8 @@ def tables_of(
     )
     stage = [name for name in STAGE if name in after.columns]
     about_cases = pl.DataFrame(
-        [(c.case_id, c.relation, c.popularity, c.scenario) for c in cases],
-        schema={"case_id": pl.String, "relation": pl.String, "popularity": pl.Float64, "scenario": pl.String},
+        [(c.case_id, c.relation, c.popularity, c.scenario, c.subject or None) for c in cases],
+        schema={name: UPDATES[name] for name in ("case_id", "relation", "popularity", "scenario", "subject")},
         orient="row",
     )
     tables = {

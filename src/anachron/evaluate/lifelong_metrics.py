@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.analysis.statistics import interval_cells, normal_mean
+from anachron.analysis.statistics import interval_cells, t_mean
 from anachron.core.errors import DataError
 from anachron.data.updates.case_records import EditCase, numbered_neighbours, prompts_of
 from anachron.evaluate.measures.dated_metrics import dated_metrics
@@ -145,7 +145,7 @@ def _of_model(facts: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
 def _mean(metric: str, values: Iterable[float | None]) -> dict[str, float | int | None]:
     known = [value for value in values if value is not None]
     mean = sum(known) / len(known) if known else None
-    return {metric: mean, **interval_cells(metric, normal_mean(known)), f"{metric}_n": len(known)}
+    return {metric: mean, **interval_cells(metric, t_mean(known)), f"{metric}_n": len(known)}
 
 
 def _collapsed(means: Mapping[str, Any], clean: Mapping[str, Any]) -> bool | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anachron.analysis.statistics import interval_cells, normal_mean, wilson_mean
+from anachron.analysis.statistics import interval_cells, korn_graubard, t_mean
 from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import REPLACEMENT, SCENARIOS
 from anachron.core.labels import PLAIN
@@ -27,6 +27,7 @@ from anachron.evaluate.results import (
     check_neighbours,
     check_results,
     method_label,
+    subjects_of,
 )
 from anachron.io.schemas import refuse_missing
 
@@ -93,7 +94,7 @@ def update_metrics(
 
     Probabilities are 0 to 1; ``fluency`` is in bits, ``seconds`` those of the edit alone. A metric is null where
     nothing tells it: no old object, no neighbours, a failed update. Beside them: status, reason, relation, popularity,
-    scenario.
+    scenario, subject.
 
     objects: the run's table of them, where it has updates that are no replacements. Their efficacy and generalization,
     and the further columns of `MORE_METRICS`, are those of `scenario_metrics`. generations: the run's table of what the
@@ -168,7 +169,7 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
         ]
         wide = wide.join(table.group_by(KEYS).agg(means), on=KEYS, how="left", maintain_order="left")
     done = pl.col("status") == "done"
-    beside = ("status", "reason", "relation", "popularity", "scenario")
+    beside = ("status", "reason", "relation", "popularity", "scenario", "subject")
     return wide.select(*KEYS, *beside, *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS))
 
 
@@ -179,7 +180,7 @@ def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFram
     )
     facts = clean_scores(neighbours, ["mode", "case_id", "kind", "number"], ["before", "new_before"], ACCURACY)
     cases = updates.group_by("mode", "case_id", maintain_order=True).agg(
-        pl.col("fluency_before", "relation", "popularity", "scenario").drop_nulls().first()
+        pl.col("fluency_before", "relation", "popularity", "scenario", "subject").drop_nulls().first()
     )
     return (
         prompts.with_columns(new_after="new_before", old_after="old_before", accuracy_after="accuracy_before"),
@@ -224,14 +225,14 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, bounded: Se
 
     names, bounded: of the metrics, and of those from 0 to 1; `anachron.evaluate.measures.dated_metrics` has others.
 
-    Columns: ``mode``, ``scenario``, ``method``, ``variant``, numbers of updates ``done`` and ``failed``, and of
-    every metric its mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of;
-    nulls are left out. `MORE_METRICS` are there where the table has them. What is bounded has `wilson_mean`, Wilson's
-    interval, which keeps to 0 and 1 and does not vanish at either. All others, differences, losses and amounts, have
-    the normal one, mean +- 1.96 s / sqrt(n) (s with divisor n - 1), symmetric as WikiFactDiff's table 4 prints it and
-    null of fewer than two updates. That of ``seconds`` is null too where any two updates have the same: edits that are
-    made together share their time, so that their number says nothing about its spread. The clean model's ``done`` are
-    all updates, those that a method failed on too.
+    Columns: ``mode``, ``scenario``, ``method``, ``variant``, numbers of updates ``done`` and ``failed``, and of every
+    metric its mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of; nulls
+    are left out. `MORE_METRICS` are there where the table has them. Updates of one subject depend on each other
+    (`subjects_of`), so all intervals are over subjects. What is bounded has `korn_graubard`, an interval that
+    keeps to 0 and 1 and does not vanish at either. All others, differences, losses and amounts, have `t_mean`,
+    symmetric as WikiFactDiff's table 4 prints it and null of fewer than two subjects. That of ``seconds`` is null too
+    where any two updates have the same: edits that are made together share their time, so that their number says
+    nothing about its spread. The clean model's ``done`` are all updates, those that a method failed on too.
 
     ``score`` is CounterFact's S, the `harmonic_mean` of the means of `SUCCESSES`, as published: of the summary's means,
     so it has no interval of its own, and ``score_n`` counts the updates that have all three. Raises `DataError` for a
@@ -248,7 +249,8 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, bounded: Se
         row: dict[str, Any] = dict(zip(key, values, strict=True))
         row |= {status: int((group["status"] == status).sum()) for status in STATUSES}
         for metric in summarised:
-            row |= _summary(metric, group[metric].drop_nulls(), metric in bounded)
+            known = group.filter(pl.col(metric).is_not_null())
+            row |= _summary(metric, known[metric], subjects_of(known), metric in bounded)
         if set(SUCCESSES) <= set(names):
             complete = group.drop_nulls(SUCCESSES).height
             row |= {SCORE: harmonic_mean([row[name] for name in SUCCESSES]), f"{SCORE}_low": None}
@@ -268,14 +270,14 @@ def harmonic_mean(values: Sequence[float | None]) -> float | None:
     return 0.0 if min(known) == 0 else len(known) / sum(1 / value for value in known)
 
 
-def _summary(metric: str, values: pl.Series, bounded: bool) -> dict[str, float | int | None]:
+def _summary(metric: str, values: pl.Series, subjects: np.ndarray, bounded: bool) -> dict[str, float | int | None]:
     n = len(values)
     if metric == "seconds" and values.n_unique() < n:
         ends = nan, nan
     elif bounded:
-        ends = wilson_mean(values.to_numpy())
+        ends = korn_graubard(values.to_numpy(), subjects)
     else:
-        ends = normal_mean(values.to_numpy())
+        ends = t_mean(values.to_numpy(), subjects)
     mean = values.mean() if n else None
     return {metric: mean, **interval_cells(metric, ends), f"{metric}_n": n}  # type: ignore[dict-item]
 

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from anachron.analysis.metrics import GLOBAL
-from anachron.analysis.statistics import mcnemar, paired_bootstrap, sign_flips
+from anachron.analysis.statistics import korn_graubard_difference, mcnemar, sign_flips
 from anachron.evaluate.metrics import SHARES, SUCCESSES
-from anachron.evaluate.results import METHOD, UNEDITED
+from anachron.evaluate.results import METHOD, UNEDITED, subjects_of
 
 OF_EDITS = SUCCESSES
 OF_DATED = tuple(f"{name}_{GLOBAL}" for name in ("present_updated", "past_kept", "both_right"))
@@ -28,10 +27,11 @@ def paired_tests(metrics: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     tested.
 
     Only updates that have the metric under both models count (``updates``), so ``unedited`` and ``edited``, the two
-    means, are over the same ones, and ``difference`` is edited - unedited with its paired bootstrap interval of 95 %,
-    null where all updates differ alike, which says nothing about the spread. p is two-sided: by McNemar's exact test
-    for a metric that is 0 or 1 of an update (`SHARES`), else by `anachron.analysis.statistics.sign_flips`. It is not
-    corrected for the number of methods and metrics. A metric that no update has under both models has no row.
+    means, are over the same ones, and ``difference`` is edited - unedited with its 95 % interval
+    (`anachron.analysis.statistics.korn_graubard_difference`). p is two-sided: by McNemar's exact test for a metric that
+    is 0 or 1 of an update (`SHARES`) where each update has a subject of its own, else by
+    `anachron.analysis.statistics.sign_flips`, of subjects, which says what it assumes. It is not corrected for the
+    number of methods and metrics. A metric that no update has under both models has no row.
     """
     key = ["mode", "scenario", "case_id"]
     clean = metrics.filter(pl.col("method") == UNEDITED)
@@ -40,22 +40,23 @@ def paired_tests(metrics: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     for values, of_method in edited_metrics.group_by("mode", "scenario", *METHOD, maintain_order=True):
         about = dict(zip(["mode", "scenario", *METHOD], values, strict=True))
         for name in names:
+            subjects = of_method.select("case_id", subject=pl.Series(subjects_of(of_method), dtype=pl.String))
             pairs = of_method.select(*key, edited=name).join(clean.select(*key, unedited=name), on=key, how="inner")
-            pairs = pairs.drop_nulls().sort(key)
+            pairs = pairs.drop_nulls().join(subjects, on="case_id").sort(key)
             if pairs.height:
                 rows.append(about | {"metric": name} | _tested(pairs, share=name in SHARES))
     return pl.DataFrame(rows, schema=TESTS)
 
 
 def _tested(pairs: pl.DataFrame, *, share: bool) -> dict[str, Any]:
-    """The numbers of one row. pairs: a row an update, with ``unedited`` and ``edited``."""
-    before, after = pairs["unedited"].to_numpy(), pairs["edited"].to_numpy()
-    paired = paired_bootstrap(before, after)
-    p = mcnemar(int((after > before).sum()), int((after < before).sum())) if share else sign_flips(before, after)
-    spread = np.ptp(after - before) > 0
+    """The numbers of one row. pairs: a row an update, with ``unedited``, ``edited`` and ``subject``."""
+    before, after, subjects = (pairs[name].to_numpy() for name in ("unedited", "edited", "subject"))
+    exact = share and pairs["subject"].n_unique() == pairs.height
+    low, high = korn_graubard_difference(before, after, subjects)
     return {
-        "updates": paired.facts, "unedited": float(before.mean()), "edited": float(after.mean()),
-        "difference": paired.difference, "low": paired.low if spread else None, "high": paired.high if spread else None,
-        "p": p,
-        "test": MCNEMAR if share else SIGN_FLIPS,
+        "updates": pairs.height, "unedited": float(before.mean()), "edited": float(after.mean()),
+        "difference": float((after - before).mean()), "low": low, "high": high,
+        "p": mcnemar(int((after > before).sum()), int((after < before).sum())) if exact
+             else sign_flips(before, after, subjects),
+        "test": MCNEMAR if exact else SIGN_FLIPS,
     }  # fmt: skip

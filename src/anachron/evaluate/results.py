@@ -8,6 +8,7 @@ same for all methods, and ``after`` the edited one. A failed update has no score
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import polars as pl
 from polars.datatypes import DataType
 
@@ -48,10 +49,10 @@ NEIGHBOURS: Types = {
     **FACT, **P, "new_before": NUMBER, "new_after": NUMBER, **ACCURACY, "dist": NUMBER, "popularity": NUMBER,
 }  # fmt: skip
 # One row per update. seconds: the edit alone, a batch's divided by its edits. fluency: bits. scenario: null is a
-# replacement, which is what all updates were before tables said so.
+# replacement, which is what all updates were before tables said so. subject: null is one of the update's own.
 UPDATES: Types = {
     **UPDATE, "status": TEXT, "reason": TEXT, "seconds": NUMBER, "fluency_before": NUMBER, "fluency": NUMBER,
-    "relation": TEXT, "popularity": NUMBER, "scenario": TEXT,
+    "relation": TEXT, "popularity": NUMBER, "scenario": TEXT, "subject": TEXT,
 }  # fmt: skip
 # Cells that no row may leave empty; any other may be null.
 REQUIRED = {
@@ -62,14 +63,15 @@ NOT_NEGATIVE = {"seconds", "fluency_before", "fluency"}
 KNOWN: dict[str, Sequence[str]] = {
     "variant": VARIANTS, "status": STATUSES, "scenario": SCENARIOS, "role": ROLES, "granularity": GRANULARITIES,
 }  # fmt: skip
-BEFORE = {"variant": PLAIN, "scenario": REPLACEMENT}  # what rows are that were written before the column
+# What rows are that were written before the column
+BEFORE: dict[str, str | None] = {"variant": PLAIN, "scenario": REPLACEMENT, "subject": None}
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
 
 
 def schema(
     name: str, types: Types, keys: Sequence[str], known: Mapping[str, Sequence[str]] | None = None,
-    before: Mapping[str, str] | None = None,
+    before: Mapping[str, str | None] | None = None,
 ) -> Schema:  # fmt: skip
     """The table of these columns, of which an update has one row for the same values of ``keys``.
 
@@ -113,8 +115,8 @@ def check_results(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.D
 
 
 def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of updates, as `check_results` has it."""
-    table = read(schema("updates", UPDATES, []), updates)
+    """The table of updates, as `check_results` has it. ``subject`` is filled: updates of one depend on each other."""
+    table = read(schema("updates", UPDATES, []), updates).with_columns(pl.coalesce("subject", "case_id"))
     if not table.height:
         raise DataError("the table of updates has 0 rows; metrics need one update at least, done or failed")
     clean = pl.col("method") == UNEDITED
@@ -122,6 +124,19 @@ def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
     scored = (pl.col("status") == "failed") & pl.col("fluency").is_not_null()
     refuse_rows(table, "fluency", scored, FAILED, "updates")
     return table
+
+
+def subjects_of(table: pl.DataFrame, updates: pl.DataFrame | None = None) -> np.ndarray:
+    """By which subject each row of a table of updates is clustered in intervals and tests.
+
+    Its own, or that of its ``case_id`` in ``updates``; without one, each update is a subject of its own.
+    """
+    if updates is not None and "subject" in updates.columns:
+        named = updates.select("case_id", "subject").unique("case_id", maintain_order=True)
+        table = table.drop("subject", strict=False).join(named, on="case_id", how="left", maintain_order="left")
+    if "subject" not in table.columns:
+        return table["case_id"].to_numpy()
+    return table.select(pl.coalesce("subject", "case_id")).to_series().to_numpy()
 
 
 def check_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:

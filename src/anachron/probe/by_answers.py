@@ -54,7 +54,7 @@ class ByAnswers(Respondent):
         unread = found.filter(pl.col("verdict").is_null())["fact_id"]
         return JudgedFacts(
             run.label, found, len(dated), run.present,
-            None if earlier is None else loss_against(earlier, found),
+            None if earlier is None else loss_against(earlier, run.facts),
             {**questions.left_out, **dict.fromkeys(unread, "no choice of two years could be read")},
             {"robustness": None, "answers": run.summary},  # answers do not tell R
         )  # fmt: skip

@@ -1,5 +1,6 @@
 """Gates: what fails a build, and how often it does so by chance."""
 
+from math import exp, factorial
 from xml.etree import ElementTree
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 
 from anachron.core.errors import ConfigError
 from anachron.probe.check.gate import Gate, Loss, Outcome, junit, loss_against, outcomes
-from anachron.probe.check.present import ALONE, CURRENT, PRESENT_SCHEMA, STALE
+from anachron.probe.check.present import ALONE, CURRENT, PRESENT_SCHEMA, STALE, UNKNOWN
+from support.intervals import of_shares
 
 
 def verdicts(win_rates):
-    return pl.DataFrame({"fact_id": [f"f{n}" for n in range(len(win_rates))], "win_rate": list(win_rates)})
+    names = [f"f{n}" for n in range(len(win_rates))]
+    return pl.DataFrame({"fact_id": names, "subject": names, "win_rate": list(win_rates)})
 
 
 def present(*statuses):
@@ -83,7 +86,7 @@ def test_what_was_not_judged_is_named() -> None:
 
 
 def test_the_loss_is_paired_by_fact() -> None:
-    now = pl.DataFrame({"fact_id": ["b", "a", "new"], "win_rate": [0.2, 0.9, 0.0]})
+    now = pl.DataFrame({"fact_id": ["b", "a", "new"], "subject": ["s", "t", "u"], "win_rate": [0.2, 0.9, 0.0]})
     before = pl.DataFrame({"fact_id": ["a", "b", "old"], "win_rate": [0.9, 0.8, 1.0]})
     loss = loss_against(before, now)
     assert (loss.facts, loss.loss) == (2, pytest.approx(0.3))
@@ -92,6 +95,49 @@ def test_the_loss_is_paired_by_fact() -> None:
     assert (unread.facts, unread.common) == (1, 2)
     with pytest.raises(ConfigError, match="no fact and date in common"):
         loss_against(before, now.with_columns(fact_id=pl.lit("x")))
+
+
+def test_facts_of_one_subject_are_one_witness_of_a_loss() -> None:
+    """Ten facts lose: of ten subjects beyond chance, of one subject no more than a coin says."""
+    before, after = verdicts([0.9] * 10), verdicts([0.8] * 10)
+    assert loss_against(before, after).p == pytest.approx(1 / 2**10)
+    assert loss_against(before, after.with_columns(subject=pl.lit("s"))).p == pytest.approx(0.5)
+
+
+def test_the_mean_is_told_with_the_interval_of_others_like_it() -> None:
+    (near,) = found(Gate(min_win_rate=0.7), [0.5, 1.0, 0.75, 0.9])
+    low, high = of_shares([0.5, 1.0, 0.75, 0.9])
+    assert f"mean W 78.8 % [{100 * low:.1f}, {100 * high:.1f}] over 4 of 4 facts; with other facts" in near.words
+    (far,) = found(Gate(min_win_rate=0.7), [0.95] * 40)
+    assert far.passed and far.words.endswith("over 40 of 40 facts")
+
+
+@pytest.mark.parametrize("unknown", [0, 1, 10, 40])
+@pytest.mark.parametrize("stale", [1, 2, 3, 6])
+def test_stale_facts_fail_unless_those_that_are_not_known_explain_them(unknown: int, stale: int) -> None:
+    """One in twenty of the facts that a model does not know is judged all the same: Poisson's law by hand."""
+    statuses = [STALE] * stale + [CURRENT] * 5 + [UNKNOWN] * unknown
+    (one,) = found(Gate(max_stale=0, min_judged=0.0), statuses=statuses)
+    mean = unknown / 19
+    p = 1 - sum(exp(-mean) * mean**k / factorial(k) for k in range(stale))
+    assert not one.passed and (one.error is None) == (p < 0.05)
+    if unknown:
+        assert f"{mean:.1f} more would be judged by chance (p {p:.3f})" in one.words
+    if one.error:
+        assert f"with a probability of {p:.2f}, as {unknown} are not known at all" in one.error
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("known", [0, 20])
+def test_a_model_that_is_stale_nowhere_fails_at_most_one_time_in_twenty(known: int) -> None:
+    """Of 40 facts it knows some, which are current; of the others one in twenty is judged, at worst always as stale."""
+    random, failed = np.random.default_rng(2), 0
+    for _ in range(2000):
+        judged = int(random.binomial(40 - known, 0.05))
+        statuses = [CURRENT] * known + [STALE] * judged + [UNKNOWN] * (40 - known - judged)
+        (one,) = found(Gate(max_stale=0, min_judged=0.0), statuses=statuses)
+        failed += one.error is None and not one.passed
+    assert failed / 2000 <= 0.05 + 2 * (0.05 * 0.95 / 2000) ** 0.5
 
 
 def population(random, facts):

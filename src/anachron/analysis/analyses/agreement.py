@@ -15,13 +15,12 @@ from anachron.analysis.analyses.analysis import (
     Chart,
     InPaper,
     Need,
-    mean_interval,
 )
 from anachron.analysis.findings import FEW, Rows, Run, apart, percent, same
-from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, YEAR, with_weakest
+from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, YEAR, with_subjects, with_weakest
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import DISTANCE, prefix_name
-from anachron.analysis.statistics import RESAMPLES, matthews
+from anachron.analysis.statistics import korn_graubard, matthews
 from anachron.analysis.study import Study
 from anachron.core.dates import GRANULARITIES
 
@@ -68,13 +67,13 @@ def in_bins(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(upper).filter(pl.col("upper").is_between(-9, 10))
 
 
-def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+def agreement(table: pl.DataFrame) -> pl.DataFrame:
     """How often two granularities agree on an incorrect context, by the year's alpha in bins ]s, s + 0.5] of -5 to 5.
 
-    table: from `aligned`, the chosen models together. Rows per format, prefix and bin: ``alpha_low, alpha_high, facts,
-    contexts``; ``accuracy`` is the mean over (model, fact, pair of granularities) of the share of contexts judged
-    alike (the paper's), with an interval that resamples facts; ``accuracy_pooled`` is the share of all pairs of
-    judgements; ``matthews`` the mean Matthews correlation of the three pairs over all contexts, null where a
+    table: from `aligned`, the chosen models together, with ``subject``. Rows per format, prefix and bin: ``alpha_low,
+    alpha_high, facts, contexts``; ``accuracy`` is the mean over (model, fact, pair of granularities) of the share of
+    contexts judged alike (the paper's), with its interval; ``accuracy_pooled`` is the share of all pairs of judgements;
+    ``matthews`` the mean Matthews correlation of the three pairs over all contexts, null where a
     granularity never varies.
     """
     binned = in_bins(table)
@@ -82,9 +81,9 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
     for (form, prefix), group in binned.group_by("format", "prefix", maintain_order=True):
         for (upper,), cell in group.group_by("upper", maintain_order=True):
             alike = [(pl.col(a) == pl.col(b)).mean().alias(f"{a}-{b}") for a, b in PAIRS]
-            by_model_and_fact = cell.group_by([*RUN_KEYS, "fact_id"], maintain_order=True).agg(*alike)
+            by_model_and_fact = cell.group_by([*RUN_KEYS, "fact_id", "subject"], maintain_order=True).agg(*alike)
             shares = by_model_and_fact.with_columns(pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"))
-            low, high = mean_interval(shares, "share", resamples=resamples, seed=seed)
+            low, high = korn_graubard(shares["share"].to_numpy(), shares["subject"].to_numpy())
             row = {"format": form, "prefix": prefix, "alpha_low": (upper - 1) * WIDTH, "alpha_high": upper * WIDTH}
             row |= {"facts": shares.height, "contexts": cell.height, "accuracy": shares["share"].mean()}
             row |= {"low": low, "high": high, "accuracy_pooled": float(np.mean(cell.select(alike).row(0)))}
@@ -180,7 +179,7 @@ AGREEMENT = Analysis(
     group=WRONG,
     title="How often two granularities agree on a wrong date, by distance",
     source="TimeStress, figure 8",
-    compute=lambda study: agreement(study.once(aligned_of_most_robust), resamples=study.resamples, seed=study.seed),
+    compute=lambda study: agreement(with_subjects(study.once(aligned_of_most_robust), study.about)),
     needs=(
         ALL_GRANULARITIES,
         Need("a fact that one of the most robust models knows at some granularity", _any_aligned),

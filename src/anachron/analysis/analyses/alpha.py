@@ -19,7 +19,7 @@ from anachron.analysis.analyses.analysis import (
     InPaper,
 )
 from anachron.analysis.findings import FEW, Row, Rows, apart, nats
-from anachron.analysis.metrics import POOLED, RUN_KEYS, pooled_rows
+from anachron.analysis.metrics import POOLED, RUN_KEYS, pooled_rows, with_subjects
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import AT_MOST, DISTANCE, prefix_name
 from anachron.analysis.statistics import RESAMPLES, bootstrap_ratio
@@ -107,38 +107,42 @@ def alpha_sums(run: pl.DataFrame, order: pl.DataFrame, *, fine: bool = False) ->
 
 
 def alpha_profile(
-    runs: Sequence[pl.DataFrame], *, fine: bool = False, resamples: int = RESAMPLES, seed: int = 0
-) -> pl.DataFrame:
+    runs: Sequence[pl.DataFrame], about: pl.DataFrame, *,
+    fine: bool = False, resamples: int = RESAMPLES, seed: int = 0,
+) -> pl.DataFrame:  # fmt: skip
     """Mean log-probability (nats) of the answer in each bin of alpha, per run and pooled over all models.
 
     Coarse bins: year contexts, by status. Fine ones: a tenth wide, for each granularity. Transitional contexts count at
-    -0.5 or 0.5, whichever is nearer. The mean is over statements; the interval resamples facts. ``lift`` is the mean of
-    the score minus that of the fact's statement without a date (its prior), null where there is none. Rows: RUN_KEYS,
-    granularity, status (null in fine bins), bin, alpha, statements, facts, logp, low, high, lift. Source: TimeStress,
-    figure 3 (15 for the fine bins).
+    -0.5 or 0.5, whichever is nearer. The mean is over statements; the interval resamples the subjects that ``about``
+    names. ``lift`` is the mean of the score minus that of the fact's statement without a date (its prior), null where
+    there is none. Rows: RUN_KEYS, granularity, status (null in fine bins), bin, alpha, statements, facts, logp, low,
+    high, lift. Source: TimeStress, figure 3 (15 for the fine bins).
     """
     facts = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
     order = facts.sort("fact_id").with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
+    subjects = with_subjects(order, about)["subject"].to_numpy()
     columns = columns_of(fine)
     pooled: dict[tuple[str, ...], Sums] = {}
     tables = []
     for run in runs:
         key = tuple(str(run[name][0]) for name in RUN_KEYS)
         sums = alpha_sums(run, order, fine=fine)
-        tables.append(_profile(key, columns, sums, resamples, seed))
+        tables.append(_profile(key, columns, sums, subjects, resamples, seed))
         if (POOLED, *key[1:]) in pooled:
             pooled[(POOLED, *key[1:])].add(sums)
         else:
             pooled[(POOLED, *key[1:])] = sums
-    tables += [_profile(key, columns, sums, resamples, seed) for key, sums in pooled.items()]
+    tables += [_profile(key, columns, sums, subjects, resamples, seed) for key, sums in pooled.items()]
     return pl.concat(tables)
 
 
-def _profile(key: tuple[str, ...], columns: pl.DataFrame, sums: Sums, resamples: int, seed: int) -> pl.DataFrame:
+def _profile(
+    key: tuple[str, ...], columns: pl.DataFrame, sums: Sums, subjects: np.ndarray, resamples: int, seed: int
+) -> pl.DataFrame:
     some = np.flatnonzero(sums.statements.sum(axis=0))
     asked = sums.statements.sum(axis=1) > 0
     logp, statements = sums.logp[asked][:, some], sums.statements[asked][:, some]
-    low, high = bootstrap_ratio(logp, statements, resamples=resamples, seed=seed)
+    low, high = bootstrap_ratio(logp, statements, subjects[asked], resamples=resamples, seed=seed)
     priors = sums.with_prior[:, some].sum(axis=0)
     lift = sums.lift[:, some].sum(axis=0) / np.where(priors > 0, priors, np.nan)
     table = columns[some].with_columns(
@@ -341,7 +345,7 @@ ALPHA = Analysis(
     group=EXPLAINS,
     title="How likely the answer is, by how far the date lies from the period",
     source="TimeStress, figure 3; TimeStress v1, figure 3",
-    compute=lambda study: alpha_profile(study.runs, resamples=study.resamples, seed=study.seed),
+    compute=lambda study: alpha_profile(study.runs, study.about, resamples=study.resamples, seed=study.seed),
     finding=_alpha_finding,
     columns=COLUMNS,
     needs=(YEARS,),
@@ -379,7 +383,7 @@ ALPHA_FINE = Analysis(
     group=EXPLAINS,
     title="How likely the answer is in fine bins of distance, by year, month and day",
     source="TimeStress, figure 15",
-    compute=lambda study: alpha_profile(study.runs, fine=True, resamples=study.resamples, seed=study.seed),
+    compute=lambda study: alpha_profile(study.runs, study.about, fine=True, resamples=study.resamples, seed=study.seed),
     finding=_alpha_fine_finding,
     columns=COLUMNS,
     figure=draw_fine,

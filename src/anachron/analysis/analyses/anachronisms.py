@@ -22,7 +22,7 @@ from anachron.analysis.analyses.analysis import (
 from anachron.analysis.analyses.far_errors import FAR
 from anachron.analysis.findings import Rows
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, is_run
-from anachron.analysis.statistics import RESAMPLES, bootstrap_mean
+from anachron.analysis.statistics import korn_graubard
 from anachron.analysis.study import Study
 from anachron.core.dates import GRANULARITIES, Date
 
@@ -158,22 +158,20 @@ def _absurd(lost: pl.DataFrame, last_days: dict[str, int]) -> pl.DataFrame:
     )
 
 
-def anachronism_summary(
-    ranked: pl.DataFrame, facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
-) -> pl.DataFrame:
+def anachronism_summary(ranked: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """Per run, how many facts are placed at absurd dates, from all rows of `anachronisms` and from `fact_metrics`.
 
     ``facts``: those with matches at some granularity, for only they can have one; ``facts_with`` an anachronism, and
-    their ``share`` with its bootstrap interval over facts (``low, high``); ``anachronisms`` in all, and those of them
+    their ``share`` with its interval over subjects (``low, high``); ``anachronisms`` in all, and those of them
     that are ``impossible`` (before the subject or the object); ``most_absurd_alpha``, that of rank 1, and
     ``farthest_alpha``, the one with the largest distance (null where there is none).
     """
     rows = []
     for key, group in facts.group_by(RUN_KEYS, maintain_order=True):
         of_run = ranked.filter(is_run(key))
-        with_matches = group["fact_id"].unique(maintain_order=True)
-        struck = with_matches.is_in(of_run["fact_id"].unique().to_list())
-        low, high = bootstrap_mean(struck.cast(pl.Float64).to_numpy(), resamples=resamples, seed=seed)
+        with_matches = group.select("fact_id", "subject").unique(maintain_order=True)
+        struck = with_matches["fact_id"].is_in(of_run["fact_id"].unique().to_list())
+        low, high = korn_graubard(struck.cast(pl.Float64).to_numpy(), with_matches["subject"].to_numpy())
         alphas = of_run.sort("rank")["alpha"]
         farthest = alphas.abs().arg_max()
         row: dict[str, Any] = dict(zip(RUN_KEYS, key, strict=True))
@@ -191,7 +189,7 @@ def most_absurd_and_summary(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
     for run in study.runs:
         ranked = anachronisms(run, study.about, study.facts)
         rated = study.facts.join(run.select(RUN_KEYS).unique(), on=RUN_KEYS, how="semi", maintain_order="left")
-        summaries.append(anachronism_summary(ranked, rated, resamples=study.resamples, seed=study.seed))
+        summaries.append(anachronism_summary(ranked, rated))
         kept.append(ranked.filter(pl.col("rank") <= KEPT))
     return pl.concat(kept), pl.concat(summaries)
 

@@ -15,7 +15,6 @@ import polars as pl
 from anachron.analysis.findings import Rows, Run
 from anachron.analysis.metrics import POOLED, RUN_KEYS
 from anachron.analysis.plots import charts
-from anachron.analysis.statistics import bootstrap_one_ratio
 from anachron.analysis.study import Study
 
 if TYPE_CHECKING:
@@ -135,12 +134,6 @@ def _year_contexts(study: Study) -> str | None:
     return None if broken is None else f"the time {broken!r} of a year context is not a year (write YYYY)"
 
 
-def mean_interval(rows: pl.DataFrame, value: str, *, resamples: int, seed: int) -> tuple[float, float]:
-    """Bootstrap interval of the mean over rows that resamples facts: all rows of a drawn fact are drawn with it."""
-    by_fact = rows.group_by("fact_id", maintain_order=True).agg(pl.col(value).sum(), pl.len().alias("n"))
-    return bootstrap_one_ratio(by_fact[value].to_numpy(), by_fact["n"].to_numpy(), resamples=resamples, seed=seed)
-
-
 def in_words(table: pl.DataFrame, study: Study) -> pl.DataFrame:
     """A table of facts with what they are called and asked (`WORDS`) behind their id."""
     at = table.columns.index("fact_id") + 1
@@ -162,7 +155,7 @@ OF_FORMAT = {"format": RUN["format"], "prefix": RUN["prefix"]}
 FACT = {"fact_id": "16 hexadecimal digits, the same in every data set"}
 GRANULARITY = {"granularity": "`year`, `month` or `day`"}
 LEVEL = {"granularity": "`year`, `month`, `day`, or `global`: all three"}
-INTERVAL = {"low": "lower end of the 95 % interval, by resampling facts", "high": "its upper end"}
+INTERVAL = {"low": "lower end of the 95 % interval", "high": "its upper end"}
 WORDS = {
     "subject_label": "as in the data set",
     "relation_label": "as in the data set",

@@ -64,7 +64,7 @@ ASKED = Analysis(
         "facts_with_choices": "facts for which a choice between two years could be read",
         **{name: f"{meaning}, over facts" if name == "win_rate" else meaning for name, meaning in W_BY_CHOICE.items()},
         "won_all": "R_k: share of these facts for which every match that was read was won; an upper bound of R",
-        "won_all_low": "lower end of its 95 % interval (Wilson)",
+        "won_all_low": "lower end of its 95 % interval (Korn and Graubard)",
         "won_all_high": "its upper end",
         "matches_a_fact": "k: matches read per fact, on average",
         "position_bias": "share of choices of the year named first, minus one half; -0.5 to 0.5",

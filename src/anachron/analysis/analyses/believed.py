@@ -30,9 +30,9 @@ from anachron.analysis.analyses.analysis import (
     in_words,
 )
 from anachron.analysis.findings import FEW, Rows, interval
-from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS
+from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, with_subjects
 from anachron.analysis.plots.words import counted
-from anachron.analysis.statistics import RESAMPLES, bootstrap_mean, bootstrap_median, interval_cells
+from anachron.analysis.statistics import bootstrap_median, interval_cells, korn_graubard
 from anachron.analysis.study import Study
 from anachron.core.dates import DAYS_A_YEAR, Date
 from anachron.io.files import Json
@@ -262,10 +262,10 @@ def _against_truth(periods: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def believed_summary(believed: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
-    """Per run, how many facts have a believed period and how well it fits, from `believed_periods`.
+def believed_summary(believed: pl.DataFrame) -> pl.DataFrame:
+    """Per run, how many facts have a believed period and how well it fits, from `believed_periods`, with ``subject``.
 
-    ``facts``; ``believed``: the share of them with a believed period, with its bootstrap interval over facts
+    ``facts``; ``believed``: the share of them with a believed period, with its interval over subjects
     (``believed_low, believed_high``). Of the believed ones: ``resolution_days`` (median), ``start_error_days`` and
     ``end_error_days`` (medians of the absolute errors) of the ``starts`` and ``ends`` that are neither open nor
     unknown, and ``overlap`` (mean, with ``overlap_low, overlap_high``) of the ``closed`` periods. Null of nothing.
@@ -273,15 +273,16 @@ def believed_summary(believed: pl.DataFrame, *, resamples: int = RESAMPLES, seed
     rows = []
     for key, group in believed.group_by(RUN_KEYS, maintain_order=True):
         kept = group.filter(pl.col("believed"))
-        overlap = kept["overlap"].drop_nulls()
+        closed = kept.drop_nulls("overlap")
         row: dict[str, Any] = dict(zip(RUN_KEYS, key, strict=True)) | {"facts": group.height}
-        for name, values in (("believed", group["believed"].cast(pl.Float64)), ("overlap", overlap)):
-            ends = bootstrap_mean(values.to_numpy(), resamples=resamples, seed=seed)
+        for name, facts in (("believed", group), ("overlap", closed)):
+            values = facts[name].cast(pl.Float64)
+            ends = korn_graubard(values.to_numpy(), facts["subject"].to_numpy())
             row |= {name: values.mean()} | interval_cells(name, ends)
         for side in ("start", "end"):
             errors = kept[f"{side}_error_days"]
             row |= {f"{side}s": errors.count(), f"{side}_error_days": errors.abs().median()}
-        rows.append(row | {"resolution_days": kept["resolution_days"].median(), "closed": overlap.len()})
+        rows.append(row | {"resolution_days": kept["resolution_days"].median(), "closed": closed.height})
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA, orient="row")
 
 
@@ -293,15 +294,17 @@ def believed_of(study: Study) -> pl.DataFrame:
 def median_miss(rows: Sequence[Mapping[str, Any]]) -> Json | None:
     """By how many days believed ends miss the true ones, early or late.
 
-    rows: of the table ``believed``, of one run. Returns ``median`` with its bootstrap interval over facts (``low,
+    rows: of the table ``believed``, of one run. Returns ``median`` with its bootstrap interval over subjects (``low,
     high``), and of ``ends`` of how many ``facts`` it is; None where no end can be compared.
     """
     sides = [[row["start_error_days"], row["end_error_days"]] for row in rows if row["believed"]]
     errors = np.abs(np.array(sides, dtype=np.float64).reshape(-1, 2))
-    errors = errors[~np.isnan(errors).all(axis=1)]
+    known = ~np.isnan(errors).all(axis=1)
+    subjects = np.array([row.get("subject_label") or row["fact_id"] for row in rows if row["believed"]])
+    errors = errors[known]
     if not errors.size:
         return None
-    median, low, high = bootstrap_median(errors)
+    median, low, high = bootstrap_median(errors, subjects[known])
     ends = int(np.isfinite(errors).sum())
     return {"median": median, "low": low, "high": high, "ends": ends, "facts": len(errors)}
 
@@ -364,7 +367,7 @@ BELIEVED_SUMMARY = Analysis(
     group=WRONG,
     title="How well believed periods fit the true ones",
     source="beyond the papers",
-    compute=lambda study: believed_summary(study.once(believed_of), resamples=study.resamples, seed=study.seed),
+    compute=lambda study: believed_summary(with_subjects(study.once(believed_of), study.about)),
     needs=(YEAR_CONTEXTS,),
     finding=_believed_summary_finding,
     columns={

@@ -28,7 +28,13 @@ from anachron.analysis.analyses.analysis import (
 from anachron.analysis.findings import FEW, MINUS, Rows
 from anachron.analysis.metrics import POOLED, RUN_KEYS
 from anachron.analysis.plots import charts
-from anachron.analysis.statistics import RESAMPLES, ROUNDING, bootstrap_one_ratio, bootstrap_pearson, interval_cells
+from anachron.analysis.statistics import (
+    RESAMPLES,
+    ROUNDING,
+    bootstrap_pearson,
+    interval_cells,
+    korn_graubard_difference,
+)
 from anachron.analysis.study import Study
 
 MEASURES = {"choice": "W by choice", "open": "the share of open answers that are right"}
@@ -61,7 +67,8 @@ def bridge(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) ->
 
     facts: of `bridge_facts`. One row a model, a way of asking and a measure (``asked``: choice or open): mean ``value``
     and ``win_rate``; ``bias``, the mean of the one minus the other; and Pearson's ``correlation``, null where one of
-    the two does not vary. Intervals resample facts.
+    the two does not vary. The interval of the correlation resamples subjects; that of the bias is
+    `korn_graubard_difference`.
     """
     rows = []
     pooled = [facts.with_columns(model=pl.lit(POOLED))] if facts["model"].n_unique() > 1 else []
@@ -72,19 +79,15 @@ def bridge(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) ->
                 if not known.height:
                     continue
                 x, y = known[measure].to_numpy(), known["win_rate"].to_numpy()
-                ids = known["fact_id"].to_numpy()
+                subjects = known.select(pl.coalesce("subject_label", "fact_id")).to_series().to_numpy()
                 row: dict[str, Any] = {"model": model, **dict(zip(OF_PAIR, of_pair, strict=True)), "asked": measure}
                 row |= {"models": 1 if model != POOLED else _models_of(facts, of_pair, measure)}
                 row |= {"facts": known.height, "value": x.mean(), "win_rate": y.mean()}
                 varied = np.ptp(x) > 0 and np.ptp(y) > 0
                 row |= {"correlation": float(np.corrcoef(x, y)[0, 1]) if varied else None}
-                ends = bootstrap_pearson(x, y, ids, resamples=resamples, seed=seed) if varied else (nan, nan)
+                ends = bootstrap_pearson(x, y, subjects, resamples=resamples, seed=seed) if varied else (nan, nan)
                 row |= interval_cells("correlation", ends) | {"bias": (x - y).mean()}
-                by_fact = known.group_by("fact_id", maintain_order=True).agg(
-                    (pl.col(measure) - pl.col("win_rate")).sum().alias("gap"), pl.len().alias("n")
-                )
-                gaps = by_fact["gap"].to_numpy(), by_fact["n"].to_numpy()
-                row |= interval_cells("bias", bootstrap_one_ratio(*gaps, resamples=resamples, seed=seed))
+                row |= interval_cells("bias", korn_graubard_difference(y, x, subjects))
                 rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 

@@ -12,7 +12,7 @@ from anachron.analysis.findings import FEW, SIGNIFICANCE, Rows, Run, about, belo
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, RunKey, is_run, run_keys
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import prefix_name
-from anachron.analysis.statistics import RESAMPLES, mcnemar, paired_bootstrap
+from anachron.analysis.statistics import interval_cells, korn_graubard_difference, mcnemar, sign_flips
 from anachron.analysis.study import Study
 from anachron.core.dates import GRANULARITIES
 
@@ -20,22 +20,22 @@ from anachron.core.dates import GRANULARITIES
 def paired(facts: pl.DataFrame, first: RunKey, second: RunKey) -> pl.DataFrame:
     """W and R of two runs side by side, on the facts and granularities that both have.
 
-    Returns ``fact_id, granularity, win_rate, robustness, win_rate_second, robustness_second``.
+    Returns ``fact_id, granularity, win_rate, robustness, subject, win_rate_second, robustness_second``.
     """
     columns = ["fact_id", "granularity", "win_rate", "robustness"]
-    one, two = (facts.filter(is_run(key)).select(columns) for key in (first, second))
-    return one.join(two, on=["fact_id", "granularity"], suffix="_second", maintain_order="left")
+    one, two = (facts.filter(is_run(key)) for key in (first, second))
+    return one.select(*columns, "subject").join(
+        two.select(columns), on=["fact_id", "granularity"], suffix="_second", maintain_order="left"
+    )
 
 
-def compare(
-    facts: pl.DataFrame, pairs: Sequence[tuple[RunKey, RunKey]], *, resamples: int = RESAMPLES, seed: int = 0
-) -> pl.DataFrame:
+def compare(facts: pl.DataFrame, pairs: Sequence[tuple[RunKey, RunKey]]) -> pl.DataFrame:
     """Differences second minus first on the facts that both runs have, at each granularity and global.
 
     Per pair and granularity: the keys of both (``against_...`` is the first), ``facts``, mean W and R of each,
-    ``win_rate_difference`` and ``robustness_difference`` with interval and p (``..._difference_low, _high, _p``) by the
-    paired bootstrap over facts,
-    ``gained`` and ``lost`` (facts robust in one of the two only) and McNemar's exact p of them.
+    ``win_rate_difference`` and ``robustness_difference`` with interval (`korn_graubard_difference`) and p
+    (`sign_flips`), both over subjects (``..._difference_low, _high, _p``), ``gained`` and ``lost`` (facts robust in one
+    of the two only) and McNemar's exact p of them.
     """
     rows: list[dict[str, Any]] = []
     for first, second in pairs:
@@ -47,12 +47,13 @@ def compare(
             row: dict[str, Any] = dict(zip(RUN_KEYS, second, strict=True))
             row |= dict(zip([f"against_{k}" for k in RUN_KEYS], first, strict=True))
             row |= {"granularity": granularity, "facts": group.height}
+            subjects = group["subject"].to_numpy()
             for name in ("win_rate", "robustness"):
                 before, after = group[name].to_numpy(), group[f"{name}_second"].to_numpy()
-                difference = paired_bootstrap(before, after, resamples=resamples, seed=seed)
                 row |= {f"against_{name}": before.mean(), name: after.mean()}
-                row |= {f"{name}_difference": difference.difference}
-                row |= {f"{name}_difference_{end}": getattr(difference, end) for end in ("low", "high", "p")}
+                row |= {f"{name}_difference": (after - before).mean()}
+                row |= interval_cells(f"{name}_difference", korn_graubard_difference(before, after, subjects))
+                row |= {f"{name}_difference_p": sign_flips(before, after, subjects)}
             gained = int(((group["robustness"] == 0) & (group["robustness_second"] == 1)).sum())
             lost = int(((group["robustness"] == 1) & (group["robustness_second"] == 0)).sum())
             rows.append(row | {"gained": gained, "lost": lost, "mcnemar_p": mcnemar(gained, lost)})
@@ -170,7 +171,7 @@ def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 
 def _compare(study: Study, pairs: Sequence[tuple[RunKey, RunKey]]) -> pl.DataFrame:
-    return compare(study.facts, pairs, resamples=study.resamples, seed=study.seed)
+    return compare(study.facts, pairs)
 
 
 def _pairs_with_baseline(study: Study) -> list[tuple[RunKey, RunKey]]:
@@ -204,18 +205,18 @@ COLUMNS = {
     "against_win_rate": "mean W of the other run",
     "win_rate": "mean W of this run",
     "win_rate_difference": "mean W of this run minus that of the other",
-    "win_rate_difference_low": "lower end of the difference's 95 % interval, paired bootstrap over facts",
+    "win_rate_difference_low": "lower end of the difference's 95 % interval, paired by fact, over subjects",
     "win_rate_difference_high": "its upper end",
-    "win_rate_difference_p": "p value for no difference, paired bootstrap",
+    "win_rate_difference_p": "p value for no difference, by flipping the signs of subjects",
     "against_robustness": "mean R of the other run",
     "robustness": "mean R of this run",
     "robustness_difference": "mean R of this run minus that of the other",
     "robustness_difference_low": "lower end of the difference's 95 % interval",
     "robustness_difference_high": "its upper end",
-    "robustness_difference_p": "p value for no difference, paired bootstrap",
+    "robustness_difference_p": "p value for no difference, by flipping the signs of subjects",
     "gained": "facts robust in this run only",
     "lost": "facts robust in the other run only",
-    "mcnemar_p": "exact p value of McNemar's test of gained against lost",
+    "mcnemar_p": "exact p value of McNemar's test of gained against lost, as if facts were independent",
 }
 
 DIFFERENCES = {

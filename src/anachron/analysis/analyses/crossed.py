@@ -26,7 +26,7 @@ from anachron.analysis.analyses.analysis import (
 from anachron.analysis.findings import FEW, Row, Rows, interval
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, TIED, check_scores, share_won
 from anachron.analysis.plots import charts, marks, style
-from anachron.analysis.statistics import interval_cells, sign_flips, wilson_clustered
+from anachron.analysis.statistics import interval_cells, korn_graubard, sign_flips
 from anachron.analysis.study import Study
 from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
@@ -142,8 +142,8 @@ def _counted(sides: pl.DataFrame) -> list[pl.Series]:
 def mean_crossed(pairs: pl.DataFrame) -> pl.DataFrame:
     """Means of `crossed_pairs` per run and granularity: over all relations together (``all``), then over each.
 
-    Each pair of objects counts once in its succession, and each succession once. The interval is Wilson's, of an
-    effective number of subjects (`wilson_clustered`). p: that the signs of what subjects have above one half are chance
+    Each pair of objects counts once in its succession, and each succession once. The interval is of an
+    effective number of subjects (`korn_graubard`). p: that the signs of what subjects have above one half are chance
     (`sign_flips`); of two objects, to flip the sign is to exchange their periods. ``ties`` is a share of the matches.
     """
     each = pairs.group_by([*RUN_KEYS, "granularity", *SUCCESSION], maintain_order=True).agg(
@@ -156,12 +156,12 @@ def mean_crossed(pairs: pl.DataFrame) -> pl.DataFrame:
         parts += [(name, part) for (name,), part in level.group_by("relation", maintain_order=True)]
         for relation, part in parts if len(parts) > 2 else parts[:1]:
             row: dict[str, Any] = dict(zip([*RUN_KEYS, "granularity"], key, strict=True)) | {"relation": relation}
-            above = part.group_by("of_subject", maintain_order=True).agg((pl.col("crossed") - 0.5).sum())
-            row |= {"subjects": above.height, "successions": part.height}
+            crossed, subjects = part["crossed"].to_numpy(), part["of_subject"].to_numpy()
+            row |= {"subjects": part["of_subject"].n_unique(), "successions": part.height}
             row |= {name: int(part[name].sum()) for name in ("pairs", "matches")}
-            row |= {"ties": int(part["ties"].sum()) / row["matches"], "crossed": part["crossed"].mean()}
-            row |= interval_cells("crossed", wilson_clustered(part["crossed"].to_numpy(), part["of_subject"].to_list()))
-            row["p"] = sign_flips(np.zeros(above.height), above["crossed"].to_numpy())
+            row |= {"ties": int(part["ties"].sum()) / row["matches"], "crossed": crossed.mean()}
+            row |= interval_cells("crossed", korn_graubard(crossed, subjects))
+            row["p"] = sign_flips(np.full(len(crossed), 0.5), crossed, subjects)
             rows.append(row | {"win_rate": part["win_rate"].mean()})
     return pl.DataFrame(rows, schema=MEAN_SCHEMA, orient="row")
 

@@ -23,9 +23,9 @@ from anachron.analysis.analyses.analysis import (
 )
 from anachron.analysis.decoys import decoy_metrics, later_wins
 from anachron.analysis.findings import Row, difference, widest
-from anachron.analysis.metrics import RUN_KEYS, is_run, run_keys
+from anachron.analysis.metrics import RUN_KEYS, is_run, run_keys, with_subjects
 from anachron.analysis.plots import charts, marks, style
-from anachron.analysis.statistics import interval_cells, sign_flips, wilson_clustered
+from anachron.analysis.statistics import interval_cells, korn_graubard, korn_graubard_difference, sign_flips
 from anachron.analysis.study import Study
 
 MEAN_SCHEMA: dict[str, type[pl.DataType]] = {
@@ -41,23 +41,21 @@ MEAN_SCHEMA: dict[str, type[pl.DataType]] = {
 def mean_decoys(facts: pl.DataFrame, later: pl.DataFrame) -> pl.DataFrame:
     """Means of `decoy_metrics` over the facts of each run and granularity.
 
-    facts: with ``subject``, whose facts depend on each other. later: of `later_wins`. Intervals are Wilson's, of an
-    effective number of subjects; that of the difference by (1 + difference) / 2, which lies between 0 and 1. p: that
+    facts: with ``subject``, whose facts depend on each other. later: of `later_wins`. Intervals are of an
+    effective number of subjects (`korn_graubard`, `korn_graubard_difference`). p: that
     the signs of the subjects' differences are chance (`sign_flips`), two-sided.
     """
     rows = []
     for key, part in facts.group_by([*RUN_KEYS, "granularity"], maintain_order=True):
         row: dict[str, Any] = dict(zip([*RUN_KEYS, "granularity"], key, strict=True))
-        subjects = part["subject"].to_list()
-        gaps = part["win_rate"] - part["decoy_win_rate"]
+        subjects = part["subject"].to_numpy()
+        sides = part["decoy_win_rate"].to_numpy(), part["win_rate"].to_numpy()
         row |= {"facts": part.height, "subjects": part["subject"].n_unique(), "decoys": part["decoys"].mean()}
         for name in ("win_rate", "crossed"):
-            row |= {name: part[name].mean()} | interval_cells(name, wilson_clustered(part[name].to_numpy(), subjects))
-        low, high = wilson_clustered((1 + gaps.to_numpy()) / 2, subjects)
-        row |= {"decoy_win_rate": part["decoy_win_rate"].mean(), "difference": gaps.mean()}
-        row |= interval_cells("difference", (2 * low - 1, 2 * high - 1))
-        sums = part.group_by("subject", maintain_order=True).agg(pl.col("win_rate", "decoy_win_rate").sum())
-        row["p"] = sign_flips(sums["decoy_win_rate"].to_numpy(), sums["win_rate"].to_numpy())
+            row |= {name: part[name].mean()} | interval_cells(name, korn_graubard(part[name].to_numpy(), subjects))
+        row |= {"decoy_win_rate": sides[0].mean(), "difference": (sides[1] - sides[0]).mean()}
+        row |= interval_cells("difference", korn_graubard_difference(*sides, subjects))
+        row["p"] = sign_flips(*sides, subjects)
         row |= {"first": (part["place"] == 1).mean(), "first_by_chance": (1 / (1 + part["decoys"])).mean()}
         rows.append(row | {"later": later.filter(is_run(key[:-1]))["later"].item()})
     return pl.DataFrame(rows, schema=MEAN_SCHEMA, orient="row")
@@ -71,9 +69,7 @@ def decoys_of_run(scores: pl.DataFrame, decoys: pl.DataFrame) -> Row | None:
 
 
 def _means(facts: pl.DataFrame, about: pl.DataFrame, later: pl.DataFrame) -> pl.DataFrame:
-    """about: has ``fact_id`` and, of facts with one, ``subject_label``; a fact without is a subject of its own."""
-    named = about.select("fact_id", pl.coalesce("subject_label", "fact_id").alias("subject")).unique("fact_id")
-    return mean_decoys(facts.join(named, on="fact_id", how="left", maintain_order="left"), later)
+    return mean_decoys(with_subjects(facts, about), later)
 
 
 def of_study(study: Study) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from anachron.analysis.findings import FEW, MINUS, SIGNIFICANCE, Rows, percent
 from anachron.analysis.metrics import RUN_KEYS
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import counted
-from anachron.analysis.statistics import RESAMPLES, bootstrap_one_ratio, pearson
+from anachron.analysis.statistics import korn_graubard, pearson
 from anachron.analysis.study import Study
 from anachron.core.dates import DAYS_A_YEAR, Date
 
@@ -71,7 +71,7 @@ def factors_of(study: Study) -> pl.DataFrame:
 def _with_scores(values: pl.DataFrame, global_rows: pl.DataFrame) -> pl.DataFrame:
     """One row per run, fact, factor and score (global W or R)."""
     long = global_rows.unpivot(
-        list(style.SCORES), index=[*RUN_KEYS, "fact_id"], variable_name="score", value_name="of_score"
+        list(style.SCORES), index=[*RUN_KEYS, "fact_id", "subject"], variable_name="score", value_name="of_score"
     )
     joined = values.join(long, on="fact_id", maintain_order="left_right")
     confounded = [(pl.col("factor") == f) & (pl.col("score") == s) for f, s in CONFOUNDED]
@@ -89,7 +89,7 @@ def correlations(values: pl.DataFrame, global_rows: pl.DataFrame, top: pl.DataFr
     values: from `factors`; global_rows: global rows of `fact_metrics` of runs without a prefix (with one, a model would
     count twice); top: the runs of the most robust models.
     ``models`` is all or top, ``format`` a format or all. Columns ``models, format, factor, score, n, facts, r, p,
-    p_clustered``: p takes the pairs for independent, as the papers do, p_clustered lets those of one fact depend.
+    p_clustered``: p takes the pairs for independent, as the papers do, p_clustered lets those of one subject depend.
     """
     rows: list[dict[str, Any]] = []
     for name, group in _groups(global_rows, top).items():
@@ -97,21 +97,19 @@ def correlations(values: pl.DataFrame, global_rows: pl.DataFrame, top: pl.DataFr
             of_format = group if form == "all" else group.filter(pl.col("format") == form)
             pairs = _with_scores(values, of_format)
             for (factor, score), cell in pairs.group_by("factor", "score", maintain_order=True):
-                correlation = pearson(cell["value"].to_numpy(), cell["of_score"].to_numpy(), cell["fact_id"].to_numpy())
+                correlation = pearson(cell["value"].to_numpy(), cell["of_score"].to_numpy(), cell["subject"].to_numpy())
                 row = {"models": name, "format": form, "factor": factor, "score": score, "n": correlation.n}
                 row |= {"facts": cell["fact_id"].n_unique(), "r": correlation.r, "p": correlation.p}
                 rows.append(row | {"p_clustered": correlation.p_clustered})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def factor_bins(
-    values: pl.DataFrame, global_rows: pl.DataFrame, top: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
-) -> pl.DataFrame:
+def factor_bins(values: pl.DataFrame, global_rows: pl.DataFrame, top: pl.DataFrame) -> pl.DataFrame:
     """Mean global W and R in up to ten groups of facts of like value (quantiles), over the runs of a format.
 
     ``models`` is all (TimeStress, figure 13; TimeStress v1, figure 8) or top, the most robust (TimeStress, figure 18).
     Facts of one value are never split. Columns ``models, format, factor, score, bin, value_low, value_high,
-    value_mean, facts, mean, low, high``; the interval resamples facts.
+    value_mean, facts, mean, low, high``; the interval is `korn_graubard`, over subjects.
     """
     rows: list[dict[str, Any]] = []
     chosen = _groups(global_rows, top)
@@ -119,23 +117,21 @@ def factor_bins(
     for name, form, group in cells:
         pairs = _with_scores(values, group)
         for (factor, score), cell in pairs.group_by("factor", "score", maintain_order=True):
-            by_fact = cell.group_by("fact_id", "value", maintain_order=True).agg(
-                pl.col("of_score").sum().alias("sum"), pl.len().alias("n")
-            )
-            edges = np.unique(np.quantile(by_fact["value"].to_numpy(), np.linspace(0, 1, BINS + 1)[1:-1]))
-            groups = by_fact.with_columns(pl.Series("bin", np.searchsorted(edges, by_fact["value"], side="left")))
-            for (number,), facts in groups.sort("bin", maintain_order=True).group_by("bin", maintain_order=True):
-                sums, counts = facts["sum"].to_numpy(), facts["n"].to_numpy()
-                low, high = bootstrap_one_ratio(sums, counts, resamples=resamples, seed=seed)
+            by_fact = cell.unique("fact_id", maintain_order=True)["value"].to_numpy()
+            edges = np.unique(np.quantile(by_fact, np.linspace(0, 1, BINS + 1)[1:-1]))
+            groups = cell.with_columns(pl.Series("bin", np.searchsorted(edges, cell["value"], side="left")))
+            for (number,), part in groups.sort("bin", maintain_order=True).group_by("bin", maintain_order=True):
+                facts, scores = part.unique("fact_id", maintain_order=True), part["of_score"].to_numpy()
+                low, high = korn_graubard(scores, part["subject"].to_numpy())
                 row = {"models": name, "format": form, "factor": factor, "score": score, "bin": int(number)}
                 row |= {"value_low": facts["value"].min(), "value_high": facts["value"].max()}
                 row |= {"value_mean": facts["value"].mean(), "facts": facts.height}
-                rows.append(row | {"mean": sums.sum() / counts.sum(), "low": low, "high": high})
+                rows.append(row | {"mean": scores.mean(), "low": low, "high": high})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def draw_correlations(table: pl.DataFrame) -> "style.Figure":
-    """Pearson's r of each factor with W and with R; filled where p, clustered by fact, is below 0.05.
+    """Pearson's r of each factor with W and with R; filled where p, clustered by subject, is below 0.05.
 
     Above over all models, below over the most robust. Source: TimeStress, section 4.2, figures 13 and 18.
     """
@@ -219,7 +215,7 @@ def correlation_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
              "y": [_factor(f) for f in group["factor"]], "x": charts.numbers(group["r"]),
              "customdata": charts.rows(group, "p", "p_clustered", "n", "facts"),
              "marker": {"color": colour, "symbol": symbol, "size": 10},
-             "hovertemplate": "r = %{x:+.3f}; p = %{customdata[0]:.2g}, clustered by fact %{customdata[1]:.2g}; "
+             "hovertemplate": "r = %{x:+.3f}; p = %{customdata[0]:.2g}, clustered by subject %{customdata[1]:.2g}; "
              "%{customdata[2]:,} pairs, %{customdata[3]:,} facts"}
             for ((score,), group), colour, symbol in zip(
                 charts.groups(cell, "score"), ("@0", "@1"), ("circle", "diamond"), strict=False
@@ -280,10 +276,7 @@ def _compute_correlations(study: Study) -> pl.DataFrame:
 
 
 def _compute_bins(study: Study) -> pl.DataFrame:
-    return factor_bins(
-        study.once(factors_of), study.global_facts_without_prefix, study.most_robust,
-        resamples=study.resamples, seed=study.seed,
-    )  # fmt: skip
+    return factor_bins(study.once(factors_of), study.global_facts_without_prefix, study.most_robust)
 
 
 NEEDS = (
@@ -337,7 +330,7 @@ CORRELATIONS = Analysis(
         "facts": "number of distinct facts among them",
         "r": "Pearson's r",
         "p": "p value that treats all pairs as independent (the papers')",
-        "p_clustered": "p value with standard errors clustered by fact",
+        "p_clustered": "p value with standard errors clustered by subject",
     },
     paper=InPaper(
         words={"models": "models", "format": "format", "factor": "factor", "score": "score"},

@@ -1,9 +1,5 @@
 """Errors on easy contexts, far from the period (TimeStress, table in figure 4 and figure 7)."""
 
-from collections.abc import Sequence
-from math import nan
-
-import numpy as np
 import polars as pl
 
 from anachron.analysis.analyses.analysis import POOLED_RUN, RUN_WORDS, WRONG, YEARS, Analysis, Chart, InPaper
@@ -11,7 +7,7 @@ from anachron.analysis.findings import FEW, Rows, percent
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, as_pooled, is_run, pooled_rows
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import AT_LEAST, DISTANCE
-from anachron.analysis.statistics import RESAMPLES, bootstrap_ratio, wilson
+from anachron.analysis.statistics import korn_graubard, wilson
 from anachron.analysis.study import Study
 
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
@@ -47,9 +43,6 @@ def far_errors(
     lost: pl.DataFrame,
     facts: pl.DataFrame,
     pool: pl.DataFrame | None = None,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> pl.DataFrame:
     """Share of lost year matches whose incorrect context lies at least 1, 2, 3 or 4 periods away.
 
@@ -57,8 +50,8 @@ def far_errors(
     the runs that are pooled; by default all.
 
     Only facts that seem known: threshold <= W < 1 at year granularity. ``average`` says how the share is
-    taken: ``facts`` is the mean over facts (over model and fact where pooled) of each one's own share, with a bootstrap
-    interval that resamples facts (the papers' default); ``matches`` is the share of all lost matches together, with
+    taken: ``facts`` is the mean over facts (over model and fact where pooled) of each one's own share, with its
+    interval over subjects (the papers' default); ``matches`` is the share of all lost matches together, with
     Wilson's interval. ``facts`` counts the facts (pairs of model and fact where pooled). Returns ``model, format,
     prefix, threshold, alpha, average, facts, share, low, high``; shares are null where no fact qualifies.
     """
@@ -68,6 +61,8 @@ def far_errors(
     lost_by_fact = lost.group_by(FACT_KEYS, maintain_order=True).agg(
         pl.col("lost").sum().alias("all"), pl.col("win_rate").first(), *far
     )
+    subjects = facts.select("fact_id", "subject").unique()
+    lost_by_fact = lost_by_fact.join(subjects, on="fact_id", how="left", maintain_order="left")
     pooled = as_pooled(lost_by_fact.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left"))
     either = pl.concat([lost_by_fact, pooled])
     rows = []
@@ -75,29 +70,20 @@ def far_errors(
         shares = either.filter(is_run(key))
         for threshold in THRESHOLDS:
             near = shares.filter((pl.col("win_rate") >= threshold) & (pl.col("win_rate") < 1))
-            ends = _intervals(near, resamples, seed)
             totals = near.select(
                 pl.col("all").sum(),
                 *(pl.col(f"far {d}").sum() for d in DISTANCES),
                 *((pl.col(f"far {d}") / pl.col("all")).mean().alias(f"share {d}") for d in DISTANCES),
             ).row(0, named=True)
-            for number, distance in enumerate(DISTANCES):
+            for distance in DISTANCES:
                 base = {**dict(zip(RUN_KEYS, key, strict=True)), "threshold": threshold, "alpha": distance}
-                rows += _both_averages(base, near.height, totals, distance, (ends[0][number], ends[1][number]))
+                rows += _both_averages(base, near.height, totals, distance, _interval(near, distance))
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _intervals(near: pl.DataFrame, resamples: int, seed: int) -> tuple[Sequence[float], Sequence[float]]:
-    """Bootstrap intervals of the mean share at each distance; all pairs of a drawn fact are drawn with it."""
-    if not near.height:
-        return (nan,) * len(DISTANCES), (nan,) * len(DISTANCES)
-    by_fact = near.group_by("fact_id", maintain_order=True).agg(
-        *((pl.col(f"far {d}") / pl.col("all")).sum() for d in DISTANCES), pl.len().alias("n")
-    )
-    sums = by_fact.select(f"far {d}" for d in DISTANCES).to_numpy()
-    counts = np.repeat(by_fact["n"].to_numpy()[:, None], len(DISTANCES), axis=1)
-    low, high = bootstrap_ratio(sums, counts, resamples=resamples, seed=seed)
-    return list(map(float, low)), list(map(float, high))
+def _interval(near: pl.DataFrame, distance: float) -> tuple[float, float]:
+    """Of the mean over facts of the share of lost matches at this distance."""
+    return korn_graubard((near[f"far {distance}"] / near["all"]).to_numpy(), near["subject"].to_numpy())
 
 
 def _both_averages(
@@ -118,7 +104,7 @@ def _both_averages(
 def draw(table: pl.DataFrame) -> "style.Figure":
     """Share of lost matches at least 1, 2, 3 and 4 periods away, by how well a fact seems known, over the models.
 
-    A panel a format and prefix; the mean over facts (the papers' average) with bootstrap intervals; the number of
+    A panel a format and prefix; the mean over facts (the papers' average) with intervals; the number of
     facts is that of pairs of model and fact. Source: TimeStress, figures 4 and 7.
     """
     chosen = style.check("far_errors", pooled_rows(table).filter(pl.col("average") == "facts"), "share")
@@ -185,7 +171,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 def _compute(study: Study) -> pl.DataFrame:
     lost = study.once(all_lost_matches)
-    return far_errors(lost, study.facts, study.most_robust, resamples=study.resamples, seed=study.seed)
+    return far_errors(lost, study.facts, study.most_robust)
 
 
 def _far_errors_finding(rows: Rows) -> str | None:
@@ -219,7 +205,7 @@ FAR_ERRORS = Analysis(
         "average": "`facts`: mean of each fact's share (the papers'); `matches`: share of all lost matches",
         "facts": "number of facts that qualify; if pooled, pairs of model and fact",
         "share": "share of lost matches whose incorrect context is at least that far; empty if no fact qualifies",
-        "low": "lower end of the 95 % interval: bootstrap over facts, or Wilson for `matches`",
+        "low": "lower end of the 95 % interval: over subjects, or of single matches for `matches`",
         "high": "its upper end",
     },
     paper=InPaper(

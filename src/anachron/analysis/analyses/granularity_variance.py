@@ -10,7 +10,7 @@ from anachron.analysis.findings import FEW, Rows, Run, about, same
 from anachron.analysis.metrics import RUN_KEYS, is_run, run_keys
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import prefix_name
-from anachron.analysis.statistics import RESAMPLES, bootstrap_one_ratio
+from anachron.analysis.statistics import RESAMPLES, bootstrap_ratio
 from anachron.core.dates import GRANULARITIES
 
 
@@ -18,19 +18,19 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
     """Mean variance of R between the granularities of a fact, with a prefix over without it (below 1: reduced).
 
     The variance is that of three numbers (divisor 3), the mean is over facts that have all three in both runs, the
-    interval resamples facts. Returns RUN_KEYS, ``facts, variance, variance_without, ratio, low, high``; the ratio is
+    interval resamples subjects. Returns RUN_KEYS, ``facts, variance, variance_without, ratio, low, high``; the ratio is
     null where there is no variance without the prefix. Source: TimeStress v1, section 4.6 and figure 6.
     """
     wide = (
         facts.filter(pl.col("granularity").is_in(list(GRANULARITIES)))
-        .group_by([*RUN_KEYS, "fact_id"], maintain_order=True)
+        .group_by([*RUN_KEYS, "fact_id", "subject"], maintain_order=True)
         .agg(pl.col("robustness").var(ddof=0).alias("variance"), pl.len().alias("n"))
         .filter(pl.col("n") == len(GRANULARITIES))
     )
     rows: list[dict[str, Any]] = []
     for first, second in prefix_pairs(run_keys(facts)):
-        one, two = (wide.filter(is_run(key)).select("fact_id", "variance") for key in (first, second))
-        both = one.join(two, on="fact_id", suffix="_with", maintain_order="left")
+        one, two = (wide.filter(is_run(key)).select("fact_id", "subject", "variance") for key in (first, second))
+        both = one.join(two.drop("subject"), on="fact_id", suffix="_with", maintain_order="left")
         without, having = both["variance"].to_numpy(), both["variance_with"].to_numpy()
         if not both.height:
             continue
@@ -38,8 +38,9 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
         row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
         row |= {"ratio": None, "low": None, "high": None}
         if without.sum() > 0:
-            low, high = bootstrap_one_ratio(having, without, resamples=resamples, seed=seed)
-            row |= {"ratio": float(having.sum() / without.sum()), "low": low, "high": high}
+            sides = having[:, None], without[:, None]
+            low, high = bootstrap_ratio(*sides, both["subject"].to_numpy(), resamples=resamples, seed=seed)
+            row |= {"ratio": float(having.sum() / without.sum()), "low": float(low[0]), "high": float(high[0])}
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 

@@ -20,8 +20,8 @@ from anachron.analysis.analyses.analysis import (
     Need,
 )
 from anachron.analysis.findings import FEW, Rows, widest
-from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, metrics_of_checked
-from anachron.analysis.statistics import RESAMPLES, bootstrap_mean
+from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, metrics_of_checked, with_subjects
+from anachron.analysis.statistics import korn_graubard_difference
 from anachron.analysis.study import Study
 from anachron.core.dates import Date
 
@@ -65,15 +65,15 @@ def _days(about: pl.DataFrame, name: str) -> pl.Series:
     return pl.Series(day, dtype=pl.Int64)
 
 
-def lifespans(scores: pl.DataFrame, about: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+def lifespans(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     """W over all incorrect dates and over those inside the lives, per run and granularity, over the same facts.
 
     scores: a score table as `anachron.analysis.metrics.check_scores` returns it. about: see `outside_lives`.
 
     Only facts with an incorrect date outside a life and one inside, at that granularity, count (for ``global``, at
     all three); where there is none, there is no row. ``outside`` is the mean over facts of the share of incorrect
-    dates that lie outside; ``difference`` is ``win_rate`` minus ``win_rate_inside`` with its bootstrap interval
-    over facts: what knowing the lives alone gives.
+    dates that lie outside; ``difference`` is ``win_rate`` minus ``win_rate_inside`` with its interval over
+    subjects (`korn_graubard_difference`): what knowing the lives alone gives.
     """
     dated = scores.with_columns(outside_lives(scores, about)).filter(pl.col("status").is_in(["correct", "incorrect"]))
     wrong = pl.col("status") == "incorrect"
@@ -88,18 +88,19 @@ def lifespans(scores: pl.DataFrame, about: pl.DataFrame, *, resamples: int = RES
         pl.lit("global").alias("granularity"), pl.col("outside").mean()
     )
     both = both.join(pl.concat([counted, whole.select(counted.columns)]), on=keys, maintain_order="left")
+    both = with_subjects(both, about)
     rows = []
     for key, group in both.group_by([*RUN_KEYS, "granularity"], maintain_order=True):
-        difference = (group["win_rate"] - group["win_rate_inside"]).to_numpy()
-        low, high = bootstrap_mean(difference, resamples=resamples, seed=seed)
+        win_rate, within, subjects = (group[name].to_numpy() for name in ("win_rate", "win_rate_inside", "subject"))
+        low, high = korn_graubard_difference(within, win_rate, subjects)
         row: dict[str, Any] = dict(zip([*RUN_KEYS, "granularity"], key, strict=True)) | {"facts": group.height}
         row |= {name: group[name].mean() for name in ("outside", "win_rate", "win_rate_inside")}
-        rows.append(row | {"difference": difference.mean(), "low": low, "high": high})
+        rows.append(row | {"difference": (win_rate - within).mean(), "low": low, "high": high})
     return pl.DataFrame(rows, schema=LIFESPAN_SCHEMA, orient="row")
 
 
 def _of_study(study: Study) -> pl.DataFrame:
-    return study.map(lambda run: lifespans(run, study.about, resamples=study.resamples, seed=study.seed))
+    return study.map(lambda run: lifespans(run, study.about))
 
 
 def _known(study: Study) -> str | None:

@@ -12,23 +12,20 @@ from anachron.analysis.analyses.analysis import (
     Chart,
     InPaper,
     Need,
-    mean_interval,
 )
 from anachron.analysis.findings import FEW, Rows, percent
 from anachron.analysis.plots import charts, marks, style
-from anachron.analysis.statistics import RESAMPLES
+from anachron.analysis.statistics import korn_graubard
 from anachron.analysis.study import Study
 
 HIGHEST = 10  # relations that are drawn
 WIDE = 32  # letters a line of a relation
 
 
-def relations(
-    about: pl.DataFrame, global_rows: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
-) -> pl.DataFrame:
+def relations(about: pl.DataFrame, global_rows: pl.DataFrame) -> pl.DataFrame:
     """Mean global W and R of each relation over all given runs of a format, the most robust first.
 
-    Columns ``format, rank, relation, facts, win_rate, robustness, low, high`` (of R; facts are resampled). Relations of
+    Columns ``format, rank, relation, facts, win_rate, robustness, low, high`` (of R). Relations of
     one label and different ids are told apart by these. Source: TimeStress, figure 16 (its ten highest).
     """
     several = pl.col("relation_id").drop_nulls().n_unique().over("relation_label") > 1
@@ -38,7 +35,7 @@ def relations(
     joined = global_rows.join(named, on="fact_id", maintain_order="left")
     rows: list[dict[str, Any]] = []
     for (form, relation), cell in joined.group_by("format", "relation", maintain_order=True):
-        low, high = mean_interval(cell, "robustness", resamples=resamples, seed=seed)
+        low, high = korn_graubard(cell["robustness"].to_numpy(), cell["subject"].to_numpy())
         row: dict[str, Any] = {"format": form, "relation": relation, "facts": cell["fact_id"].n_unique()}
         row |= {"win_rate": cell["win_rate"].mean(), "robustness": cell["robustness"].mean()}
         rows.append(row | {"low": low, "high": high})
@@ -103,7 +100,7 @@ def _labelled(study: Study) -> str | None:
 
 def _compute(study: Study) -> pl.DataFrame:
     plain = study.global_facts_without_prefix
-    return relations(study.about, plain, resamples=study.resamples, seed=study.seed)
+    return relations(study.about, plain)
 
 
 def _relations_finding(rows: Rows) -> str | None:

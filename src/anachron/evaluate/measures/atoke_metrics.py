@@ -14,7 +14,7 @@ from anachron.evaluate.results import KEYS, check_updates
 SCORES = (*CURRENT, *HISTORICAL, "extent")
 SUCCESS = "_success"
 ATOKE_METRICS = (*SCORES, *(f"{name}{SUCCESS}" for name in SCORES))  # all from 0 to 1 of an update
-BESIDE = ("status", "reason", "scenario")
+BESIDE = ("status", "reason", "scenario", "subject")
 
 
 def atoke_metrics(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from anachron.analysis.metrics import GLOBAL, fact_metrics
-from anachron.analysis.statistics import interval_cells, normal_mean
+from anachron.analysis.statistics import interval_cells, t_mean
 from anachron.core.dates import GRANULARITIES, as_date
 from anachron.core.facts import REPLACEMENT
 from anachron.core.periods import Period
 from anachron.data.updates.case_records import EditCase
 from anachron.evaluate.measures.dated import DATED, DATED_NEIGHBOURS, WAYS
 from anachron.evaluate.metrics import OF_CLEAN, clean_scores, in_order
-from anachron.evaluate.results import DATE, KEYS, METHOD, UNEDITED, check_updates, method_label
+from anachron.evaluate.results import DATE, KEYS, METHOD, UNEDITED, check_updates, method_label, subjects_of
 
 OF_DATES = ("present_updated", "past_kept", "both_right", "kept_given_right")  # shares of dates, or of pairs of dates
 OF_PAST_FACT = ("win_rate", "robustness")
@@ -31,7 +31,7 @@ DATED_SHARES = DATED_METRICS  # all are shares, 0 to 1 of an update, so that the
 ENDINGS = ("", "_low", "_high", "_n")  # of a metric's columns in a summary
 EDGES = (-5.0, -2.0, 0.0, 2.0, 5.0)  # years from T between bins; the first and the last bin are open
 SCORES = ["new_before", "old_before", "new_after", "old_after"]
-BESIDE = ("status", "reason", "scenario")
+BESIDE = ("status", "reason", "scenario", "subject")
 
 EDITED_WITH = "edited with "  # before the name of a method in `past_scores`
 ABOUT = ("subject_label", "relation_id", "relation_label", "object_label", "start", "end")
@@ -222,13 +222,13 @@ def _wide(rows: pl.DataFrame, measures: tuple[str, ...]) -> pl.DataFrame:
     return rows.group_by(KEYS, maintain_order=True).agg(*means, *of_ways)
 
 
-def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
+def bleedover_by_date(neighbours: pl.DataFrame, updates: pl.DataFrame | None = None) -> pl.DataFrame:
     """Mean bleedover of neighbour facts behind a date, by how far that date is from the change.
 
     neighbours: the run's table ``dated_neighbours``. Bleedover is the probability that a true object lost,
     -min(after - before, 0), 0 to 1. Bins lie between `EDGES` (years, below 0 before the change) and hold their lower
-    edge. The mean of a bin is over updates, of each update's mean over its neighbours there, with the normal 95 %
-    interval (null of one update): neighbours of one update depend on each other.
+    edge. The mean of a bin is over updates, of each update's mean over its neighbours there, with Student's 95 %
+    interval over the subjects that ``updates`` names (null of one): neighbours of one update depend on each other.
 
     Returns the columns of `BY_DATE_SCHEMA`, a row per mode, method (each of its variants), kind of neighbour
     (nearest, random) and bin. ``years_low`` of the first bin and ``years_high`` of the last are null; ``years`` is the
@@ -248,7 +248,7 @@ def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
     )
     rows = []
     for key, group in each.group_by("mode", *METHOD, "kind", "bin", maintain_order=True):
-        ends_of_mean = interval_cells("bleedover", normal_mean(group["loss"].to_numpy()))
+        ends_of_mean = interval_cells("bleedover", t_mean(group["loss"].to_numpy(), subjects_of(group, updates)))
         years = np.average(group["distance"].to_numpy(), weights=group["n"].to_numpy())
         rows.append((*key, ends[key[-1] - 1], ends[key[-1]], float(years), group["n"].sum(), group.height,
                      group["loss"].mean(), *ends_of_mean.values()))  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.analysis.statistics import interval_cells, wilson_mean
+from anachron.analysis.statistics import interval_cells, korn_graubard
 from anachron.core.labels import PLAIN
 from anachron.data.updates.case_records import EditCase, PortabilityQuestion, PortabilityTest
 from anachron.evaluate.measures.generations import letters_of_name
@@ -33,6 +33,7 @@ from anachron.evaluate.results import (
     TEXT,
     UNEDITED,
     P,
+    subjects_of,
 )
 from anachron.io.files import Json
 
@@ -145,15 +146,15 @@ def _measured(side: str) -> list[pl.Expr]:
     return [value.alias(name) for name, value in zip(MEASURES, values, strict=True)]
 
 
-def portability_summary(tests: pl.DataFrame) -> pl.DataFrame:
+def portability_summary(tests: pl.DataFrame, updates: pl.DataFrame | None = None) -> pl.DataFrame:
     """One row per mode, method and kind of test, from `portability_tests`.
 
     Several tests of a kind of one update count as their mean, so every mean is over updates. ``updates`` have a test
     that counts; ``tests`` counts those that do and ``not_counted`` those whose conditions the unedited model does not
-    know. Each of `MEASURES` has its mean, ``_n`` and a 95 % interval, Wilson's for the effective number of updates
-    (`anachron.analysis.statistics.wilson_mean`). ``right_if_edited`` is ``right`` over the updates alone of which this
-    model generates the new object itself (a test of the kinds `EDITS`), as RippleEdits reports it; of several edits in
-    one update, all of them.
+    know. Each of `MEASURES` has its mean, ``_n`` and a 95 % interval, of the effective number of the subjects
+    that ``updates`` names (`anachron.analysis.statistics.korn_graubard`). ``right_if_edited`` is ``right`` over the
+    updates alone of which this model generates the new object itself (a test of the kinds `EDITS`), as RippleEdits
+    reports it; of several edits in one update, all of them.
     """
     edited = (
         tests.filter(pl.col("kind").is_in(EDITS)).group_by(KEYS, maintain_order=True).agg(pl.col("right").min() == 1)
@@ -168,8 +169,8 @@ def portability_summary(tests: pl.DataFrame) -> pl.DataFrame:
         row |= {"updates": of_updates.height, "tests": int(group["counts"].sum())}
         row["not_counted"] = group.height - row["tests"]
         for measure in MEASURES:
-            row |= _mean(measure, of_updates[measure].drop_nulls())
-        row |= _mean("right_if_edited", of_updates.filter("edited")["right"].drop_nulls())
+            row |= _mean(measure, measure, of_updates, updates)
+        row |= _mean("right_if_edited", "right", of_updates.filter("edited"), updates)
         rows.append(row)
     places = tests.select("mode", *METHOD).unique(maintain_order=True).rows()
     kinds = tests["kind"].unique(maintain_order=True).to_list()
@@ -177,9 +178,10 @@ def portability_summary(tests: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _mean(name: str, values: pl.Series) -> dict[str, Any]:
-    n, ends = len(values), wilson_mean(values.to_numpy())
-    return {name: values.mean() if n else None, **interval_cells(name, ends), f"{name}_n": n}
+def _mean(name: str, measure: str, rows: pl.DataFrame, updates: pl.DataFrame | None) -> dict[str, Any]:
+    known = rows.filter(pl.col(measure).is_not_null())
+    ends = korn_graubard(known[measure].to_numpy(), subjects_of(known, updates))
+    return {name: known[measure].mean(), **interval_cells(name, ends), f"{name}_n": known.height}
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,10 +215,13 @@ def ask_all_questions(asking: Asking, questions: Questions, present: Sequence[Pr
             wanted = [choice_question(questions, facts[call.match.fact_id], call) for call in calls]
             return [correct_chosen(call, reading) for call, reading in zip(calls, asking.ask(wanted), strict=False)]
 
-        ask_matches(matches, choose, narrow_enough(matches, settings.width), rounds=settings.rounds)
+        subjects = [fact.subject for fact in questions.facts]
+        ask_matches(matches, choose, narrow_enough(matches, settings.width, subjects), rounds=settings.rounds)
 
 
-def narrow_enough(facts: Sequence[Matches], width: float) -> Callable[[Read], bool]:
+def narrow_enough(
+    facts: Sequence[Matches], width: float, subjects: Sequence[str] | None = None
+) -> Callable[[Read], bool]:
     """Whether to stop asking, told after each round what was read: after `LEAST_ROUNDS`, where the interval of W over
     the facts is no wider than that."""
     rounds = 0
@@ -227,7 +230,7 @@ def narrow_enough(facts: Sequence[Matches], width: float) -> Callable[[Read], bo
         nonlocal rounds
         rounds += 1
         means = (weighted(strata) for strata in by_fact(facts, read).values())
-        return rounds >= LEAST_ROUNDS and mean_over_facts(w for w in means if w is not None).width <= width
+        return rounds >= LEAST_ROUNDS and mean_over_facts(means, subjects).width <= width
 
     return enough
 

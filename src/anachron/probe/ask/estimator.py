@@ -14,7 +14,7 @@ from math import log, nan
 
 import numpy as np
 
-from anachron.analysis.statistics import CONFIDENCE, interval_cells, wilson_effective, wilson_mean
+from anachron.analysis.statistics import CONFIDENCE, interval_cells, korn_graubard, wilson_effective
 from anachron.probe.ask.sampling import Matches
 
 Strata = Sequence[tuple[int, Sequence[float]]]  # of each stratum: its matches in all, and the scores of those read
@@ -99,22 +99,28 @@ class Mean:
         return value | interval_cells(name, (self.low, self.high))
 
 
-def mean_over_facts(values: Iterable[float]) -> Mean:
-    """W over facts, each of them one value: `anachron.analysis.statistics.wilson_mean`."""
-    found = list(values)
-    if not found:
+def mean_over_facts(values: Iterable[float | None], subjects: Sequence[str] | None = None) -> Mean:
+    """W over facts, each of them one value, None of those that are left out: `korn_graubard`, clustered by the facts'
+    subjects where they are given."""
+    given = list(values)
+    known = [place for place, value in enumerate(given) if value is not None]
+    if not known:
         return Mean(nan, nan, nan, 0)
-    return Mean(float(np.mean(found)), *wilson_mean(found), len(found))
+    found = [value for value in given if value is not None]
+    clusters = None if subjects is None else [subjects[place] for place in known]
+    return Mean(float(np.mean(found)), *korn_graubard(found, clusters), len(found))
 
 
-def position_bias(facts: Iterable[Matches], firsts: Mapping[str, Sequence[tuple[int, Sequence[float]]]]) -> Mean:
+def position_bias(
+    facts: Iterable[Matches], firsts: Mapping[str, Sequence[tuple[int, Sequence[float]]]],
+    subjects: Sequence[str] | None = None,
+) -> Mean:  # fmt: skip
     """How much more often than every second time the year that is named first is chosen: -0.5 to 0.5.
 
     firsts: of each fact the strata, with the share of the two orders in which the first was chosen, for every match
-    that could be read. Weighted as W is.
+    that could be read. Weighted as W is. subjects: of the facts.
     """
-    shares = [weighted(firsts[one.fact_id]) for one in facts]
-    mean = mean_over_facts(share for share in shares if share is not None)
+    mean = mean_over_facts((weighted(firsts[one.fact_id]) for one in facts), subjects)
     return Mean(mean.value - 0.5, mean.low - 0.5, mean.high - 0.5, mean.facts)
 
 

@@ -8,7 +8,7 @@ numbers of `anachron.probe.ask.tables`.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from anachron.analysis.statistics import interval_cells, wilson
+from anachron.analysis.statistics import interval_cells, korn_graubard
 from anachron.core.several_periods import periods_text
 from anachron.io.answers import Answer
 from anachron.io.files import Json
@@ -133,22 +133,24 @@ def sheet_scores(sheet: Sheet, chosen: Mapping[Call, bool | None], opened: Seque
     return {**known, "matches": found.matches if found else 0, "first_chosen": weighted(first), **counts}
 
 
-def summary(scores: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+def summary(scores: Sequence[Mapping[str, float | None]], subjects: Sequence[str]) -> dict[str, float | None]:
     """What all facts come to: W, R_k and the bias of position with intervals, and the share of right open answers.
 
-    scores: of each fact `sheet_scores`. Keys and values are those of `anachron.probe.ask.tables.summary_of`.
+    scores: of each fact `sheet_scores`. subjects: those of the facts. Keys and values are those of
+    `anachron.probe.ask.tables.summary_of`.
     """
-    asked = [one for one in scores if one["win_rate"] is not None]
-    won = sum(one["won_all"] == 1 for one in asked)
-    bias = mean_over_facts(one["first_chosen"] for one in asked if one["first_chosen"] is not None)
+    known = [place for place, one in enumerate(scores) if one["win_rate"] is not None]
+    asked, of_asked = [scores[place] for place in known], [subjects[place] for place in known]
+    won = [one["won_all"] == 1 for one in asked]
+    bias = mean_over_facts((one["first_chosen"] for one in asked), of_asked)
     shift = Mean(bias.value - 0.5, bias.low - 0.5, bias.high - 0.5, bias.facts)
     opened = {name: sum(one[OPEN[name]] or 0 for one in scores) for name in NAMED}
     return {
         "facts": len(scores),
         "facts_with_choices": len(asked),
-        **mean_over_facts(one["win_rate"] for one in asked if one["win_rate"] is not None).cells("win_rate"),
-        "won_all": won / len(asked) if asked else None,
-        **interval_cells("won_all", wilson(won, len(asked), correction=False)),
+        **mean_over_facts((one["win_rate"] for one in asked), of_asked).cells("win_rate"),
+        "won_all": sum(won) / len(asked) if asked else None,
+        **interval_cells("won_all", korn_graubard(won, of_asked)),
         **shift.cells("position_bias"),
         "open_right": opened[RIGHT] / sum(opened.values()) if sum(opened.values()) else None,
     }

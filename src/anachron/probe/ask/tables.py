@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.analysis.statistics import interval_cells, wilson
+from anachron.analysis.statistics import interval_cells, korn_graubard
 from anachron.core.dates import DAYS_A_YEAR, Date
 from anachron.core.periods import Period
 from anachron.core.several_periods import closed_at, periods_text
@@ -207,7 +207,7 @@ def bias_of(asking: Asking, questions: Questions) -> Mean:
         first, second = chosen.get(Call(match, True)), chosen.get(Call(match, False))
         firsts[match] = None if first is None or second is None else (first + (not second)) / 2
     matches = [fact.matches for fact in questions.facts]
-    return position_bias(matches, by_fact(matches, firsts))
+    return position_bias(matches, by_fact(matches, firsts), [fact.subject for fact in questions.facts])
 
 
 def present_table(present: Sequence[PresentQuestion], asking: Asking, questions: Questions) -> pl.DataFrame:
@@ -245,9 +245,9 @@ def summary_of(asking: Asking, questions: Questions, answers: pl.DataFrame, fact
     named = sum(opened.values())
     found: Json = {
         "facts": facts.height, "facts_with_choices": asked.height,
-        **mean_over_facts(asked["win_rate"].to_list()).cells("win_rate"),
+        **mean_over_facts(asked["win_rate"].to_list(), asked["subject"].to_list()).cells("win_rate"),
         "won_all": won / asked.height if asked.height else None,
-        **interval_cells("won_all", wilson(won, asked.height, correction=False)),
+        **interval_cells("won_all", korn_graubard(asked["won_all"].to_numpy(), asked["subject"].to_numpy())),
         "matches_a_fact": asked["matches"].mean(), "robust_for_sure": int((asked["robustness"] == 1).sum()),
         **bias.cells("position_bias"),
         "open": opened, "open_right": opened[RIGHT] / named if named else None,

@@ -12,9 +12,9 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 import numpy as np
 import polars as pl
 
-from anachron.analysis.statistics import sign_flips
+from anachron.analysis.statistics import korn_graubard, sign_flips
 from anachron.core.errors import ConfigError
-from anachron.probe.check.present import ALONE, CURRENT, NO_DECOYS, STALE, UNKNOWN
+from anachron.probe.check.present import AHEAD, ALONE, CURRENT, NO_DECOYS, STALE, UNKNOWN
 
 NOTHING_IN_COMMON = (
     "the baseline has no fact and date in common with this check; check the same file, with the same --as-of and "
@@ -26,10 +26,11 @@ NOTHING_IN_COMMON = (
 class Gate:
     """The demands on a model; none by default.
 
-    min_win_rate: minimum mean of W over the facts, 0 to 1.
+    min_win_rate: minimum mean of W over the facts, 0 to 1. It is of these facts; the words say in what interval the
+        mean of others like them would lie.
     max_stale: maximum number of stale facts.
-    confidence: a loss against the baseline fails only if chance alone would produce one as large with a probability
-        below 1 - confidence.
+    confidence: stale facts and a loss against the baseline fail only if chance alone would produce as many, or one as
+        large, with a probability below 1 - confidence.
     min_judged: share (0 to 1) of the facts that can be asked which must have been judged; none judged is never enough.
 
     Raises `ConfigError` for numbers out of range.
@@ -81,22 +82,23 @@ class Loss:
 def loss_against(baseline: pl.DataFrame, verdicts: pl.DataFrame, *, seed: int = 0) -> Loss:
     """How much lower W is than that of a baseline, paired by fact.
 
-    baseline, verdicts: tables of the facts that were to be asked, with ``fact_id`` and ``win_rate``; facts without W on
-    either side count as common, and nothing is known of their loss. p is half of the two-sided one of
-    `anachron.analysis.statistics.sign_flips`, whose distribution is symmetric, where W has fallen, and 1 where it has
-    not. Raises `ConfigError` where they have no fact in common.
+    baseline, verdicts: tables of the facts that were to be asked, with ``fact_id`` and ``win_rate``, verdicts with
+    ``subject`` too; facts without W on either side count as common, and nothing is known of their loss. p is half of
+    the two-sided one of `anachron.analysis.statistics.sign_flips`, over subjects, where W has fallen, and 1 where it
+    has not: the chance of such a loss where gains are as likely as losses of the same size. Raises `ConfigError` where
+    they have no fact in common.
     """
     common = baseline.select("fact_id", before="win_rate").join(
-        verdicts.select("fact_id", after="win_rate"), on="fact_id"
+        verdicts.select("fact_id", "subject", after="win_rate"), on="fact_id"
     )
     if not common.height:
         raise ConfigError(NOTHING_IN_COMMON)
-    pairs = common.drop_nulls().sort("fact_id")
+    pairs = common.drop_nulls(["before", "after"]).sort("fact_id")
     if not pairs.height:
         return Loss(0, 0.0, 1.0, common.height)
     before, after = (pairs[name].to_numpy() for name in ("before", "after"))
     loss = float(np.mean(before - after))
-    p = sign_flips(before, after, seed=seed) / 2 if loss > 0 else 1.0
+    p = sign_flips(before, after, pairs["subject"].to_numpy(), seed=seed) / 2 if loss > 0 else 1.0
     return Loss(pairs.height, loss, p, common.height)
 
 
@@ -105,7 +107,7 @@ def outcomes(
 ) -> list[Outcome]:
     """What is demanded, and whether it is met; empty where nothing is demanded.
 
-    verdicts: of `anachron.probe.check.verdicts.fact_verdicts`. present: of
+    verdicts: of `anachron.probe.check.verdicts.fact_verdicts`, with ``subject``. present: of
     `anachron.probe.check.present.present_answers`. loss: against the baseline, where there is one. dated, holding: how
     many facts can be asked with dates, and how many that hold can be told to be current or stale
     (`anachron.probe.check.present.holding`).
@@ -114,19 +116,36 @@ def outcomes(
     if gate.min_win_rate is not None:
         judged, mean = verdicts["win_rate"].count(), verdicts["win_rate"].mean()
         met = isinstance(mean, float) and mean >= gate.min_win_rate
-        words = f"mean W {100 * mean:.1f} % over {judged} of {dated} facts" if isinstance(mean, float) else "no W"
+        words = "no W"
+        if isinstance(mean, float):
+            known = verdicts.drop_nulls("win_rate")
+            low, high = korn_graubard(known["win_rate"].to_numpy(), known["subject"].to_numpy())
+            words = f"mean W {100 * mean:.1f} % [{100 * low:.1f}, {100 * high:.1f}] over {judged} of {dated} facts"
+            if low < gate.min_win_rate <= high:
+                words += "; with other facts like these the mean could lie on the other side"
         found.append(_outcome(gate, f"win rate at least {100 * gate.min_win_rate:g} %", met, words, judged, dated))
     if gate.max_stale is not None:
         said = Counter(present["status"])
         stale = said[STALE]
         judged = stale + said[CURRENT]
         words = f"{stale} of {judged} facts judged are stale; {holding} that hold could be asked"
+        by_chance = said[UNKNOWN] * AHEAD / (1 - AHEAD)
         others = {name: count for name, count in said.items() if name not in (CURRENT, STALE, ALONE)}
         if never := holding - judged - sum(others.values()):
             others["not asked"] = never
         demand = f"at most {gate.max_stale} stale"
         if stale > gate.max_stale:  # whatever the others may be
-            found.append(Outcome(demand, False, words, judged, holding))
+            p = _chance_of(stale - gate.max_stale, by_chance)
+            error = None
+            if by_chance:
+                words += f"; of those that it does not know, {by_chance:.1f} more would be judged by chance (p {p:.3f})"
+                if p >= 1 - gate.confidence:
+                    error = (
+                        f"{stale} facts seem stale, which chance alone would bring about with a probability of "
+                        f"{p:.2f}, as {said[UNKNOWN]} are not known at all; ask about facts that the model may know, "
+                        f"or lower --confidence ({gate.confidence:g})"
+                    )
+            found.append(Outcome(demand, False, words, judged, holding, error))
         else:
             found.append(_outcome(gate, demand, True, words, judged, holding, others))
     if loss is not None:
@@ -139,6 +158,13 @@ def outcomes(
         demand = f"no loss against the baseline beyond chance ({100 * gate.confidence:g} %)"
         found.append(_outcome(gate, demand, not failed, words, loss.facts, loss.common))
     return found
+
+
+def _chance_of(facts: int, expected: float) -> float:
+    """That so many facts or more are judged by chance where so many are expected: the tail of Poisson's law."""
+    from scipy.stats import poisson
+
+    return float(poisson.sf(facts - 1, expected))
 
 
 def _outcome(

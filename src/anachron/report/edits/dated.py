@@ -22,7 +22,7 @@ from anachron.report.table import UP, Column, Table, measured
 
 def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
     return [
-        "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
+        "mean over updates [bounds of the 95 % interval] (Korn and Graubard); × 100",
         f"{WAYS_NOTE}; other columns: each update's mean over them",
         "Updated: p(new) > p(old) on dates after the change; Kept: p(old) > p(new) on dates before it",
         "Both: share of pairs of a date after the change and one before it that are both right; without a granularity, "
@@ -40,7 +40,7 @@ WAYS_NOTE = (
 
 def _notes_on_ways(summary: pl.DataFrame) -> list[str]:
     return [
-        "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
+        "mean over updates [bounds of the 95 % interval] (Korn and Graubard); × 100",
         WAYS_NOTE,
         *_notes_on_dated(summary)[2:],
     ]
@@ -80,7 +80,7 @@ HEADINGS = {name: name.upper().replace("_", "-") for name in SCORES} | {"extent"
 
 def _notes(summary: pl.DataFrame) -> list[str]:
     return [
-        "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
+        "mean over updates [bounds of the 95 % interval] (Korn and Graubard); × 100",
         "every token of the right object is the model's first choice; C: the new one, H: the old one; ES: after its "
         "period, RS: without a date, H after Previously; -P: on the other prompts",
         "Extent: the period of each object, after the statement with the object; not one of AToKe's scores",
@@ -109,7 +109,7 @@ def write_atoke(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataFrame:
 NAME = "portability"
 TITLE = "Portability: what follows from the updates"
 NOTES = (
-    "means × 100 over updates, each the mean of its tests, [bounds of the 95 % interval] (Wilson)",
+    "means × 100 over updates, each the mean of its tests, [bounds of the 95 % interval] (Korn and Graubard)",
     "Right: what the model generates, by the rule of the format (RippleEdits: contains every answer; MQuAKE: begins "
     "with one); Begins: begins with one; p: of the likeliest name of an answer; p > old: where the old answer is known",
     "If edited: Right, only over updates whose own object the model generates",
@@ -128,7 +128,7 @@ COLUMNS = (
 def write_portability(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataFrame:
     """Write ``portability_tests.parquet``, a row a test, and the summary that is returned, as numbers and to print."""
     tests = portability_tests(PORTABILITY.check(tables["portability"], check_updates(tables["updates"])))
-    summary = portability_summary(tests)
+    summary = portability_summary(tests, tables["updates"])
     table = portability_table(summary, brief=False)
     tex = table.latex(NAME, "; ".join([TITLE, *NOTES]))
     notes = "".join(f"- {note}\n" for note in NOTES)

@@ -58,7 +58,7 @@ def write_dated(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataF
     write_edits(summary, out, DATED)
     write_edits(by_way(summary), out, DATED_WAYS)
     write_tests(paired_tests(metrics, OF_DATED), out, DATED_TESTS)
-    by_date = bleedover_by_date(tables["dated_neighbours"])
+    by_date = bleedover_by_date(tables["dated_neighbours"], tables["updates"])
     write_table(out / f"{BY_DATE}.csv", by_date)
     notes = drawn(out, DATED.name, lambda: present_and_past(summary))
     return summary, notes + drawn(out, BY_DATE, lambda: draw_by_date(by_date))

@@ -17,8 +17,8 @@ from anachron.report.table import DOWN, UP, measured
 
 def _notes(summary: pl.DataFrame) -> list[str]:
     notes = [
-        "mean ± half the 95 % interval (normal) or [its bounds] (Wilson) over the updates made so far, × 100 except "
-        "for perplexity, fluency (bits) and seconds per update",
+        "mean ± half the 95 % interval (Student's t) or [its bounds] (Korn and Graubard) over the updates made so far, "
+        "× 100 except for perplexity, fluency (bits) and seconds per update",
         "Locality loss: loss in p of neighbour facts of all updates, made or not; Perplexity, Fluency: of the model",
     ]
     if "Undone old p" in {column.title for column in LIFELONG.measured(summary)}:

@@ -25,7 +25,7 @@ from anachron.report.table import DOWN, UP, Column, Table, measured
 
 
 def metric(title: str, of: str, direction: int, factor: int = 100, digits: int = 1) -> Column:
-    """A column of a metric of edits: shares, from 0 to 1, have the bounds of Wilson's interval."""
+    """A column of a metric of edits: shares, from 0 to 1, have the bounds of their interval."""
     return measured(title, of, direction, factor, digits, half=of not in BOUNDED)
 
 
@@ -60,7 +60,7 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
     more = {column.title for column in EDITS.measured(summary)}
     generated = any(title.startswith("Output") for title in more)
     notes = [
-        "mean ± half the 95 % interval over updates (normal); for shares, 0 to 100: mean [interval bounds] (Wilson)",
+        "mean ± half the 95 % interval (Student's t); for shares, 0 to 100: mean [interval bounds] (Korn and Graubard)",
         "× 100, except fluency (bits) and seconds per update (the edit alone)",
     ]
     if "S" in more:

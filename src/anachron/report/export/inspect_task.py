@@ -30,7 +30,8 @@ def beliefs() -> Metric:
 
     def compute(scores: list[SampleScore]) -> dict[str, float | None]:
         return summary(
-            [{name: None if isnan(value) else value for name, value in one.score.value.items()} for one in scores]
+            [{name: None if isnan(value) else value for name, value in one.score.value.items()} for one in scores],
+            [one.sample_metadata["subject"] for one in scores],
         )
 
     return compute

@@ -5,7 +5,7 @@ WORDS = {
     "robustness": "R",
     "logp": "log-probability",
     "n": "pairs",
-    "p_clustered": "p, clustered by fact",
+    "p_clustered": "p, clustered by subject",
     "mcnemar_p": "p (McNemar)",
     "a": "also known at",
     "b": "known at",
