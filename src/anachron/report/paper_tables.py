@@ -56,7 +56,7 @@ def summary_paper(summary: pl.DataFrame) -> PaperTable:
     about = [f"{name} {summary[name][0]}" for name in same] + ([facts] if facts else [])
     bold = " Bold: the best at each granularity of dates." if len(same) < len(RUN_KEYS) else ""
     caption = (
-        f"Win rate W and robustness R, mean over facts ({', '.join(about)}; {INTERVAL}, bootstrap over facts). A "
+        f"Win rate W and robustness R, mean over facts ({', '.join(about)}; {INTERVAL}, over subjects). A "
         f"random scorer has W 50 % and {chance}.{bold}"
     )
     runs = summary.select(RUN_KEYS).rows()
@@ -245,7 +245,7 @@ def paper_of_tests(tests: pl.DataFrame, name: str) -> PaperTable | None:
     numbers = [_numbers(rows, column, heading, bounds.get(column)) for column, heading in spec.items()]
     about = "; ".join(part for part in (updates, INTERVAL) if part)
     caption = (
-        f"Edited models against the unedited one ({about}, paired bootstrap). p: two-sided, exact McNemar of yes or no "
+        f"Edited models against the unedited one ({about}, paired by update). p: two-sided, exact McNemar of yes or no "
         "and sign flips otherwise, not corrected for the number of tests."
     )
     return PaperTable(name, caption, words, numbers, [None] * rows.height, rows.select(*SAME, "method").rows())

@@ -274,10 +274,10 @@ BRIDGE = Analysis(
         "value": "mean of the value from answers",
         "win_rate": "mean W by log-probabilities over the same facts",
         "correlation": "Pearson's r over facts; empty if one of the two does not vary",
-        "correlation_low": "lower end of its 95 % interval, by resampling facts",
+        "correlation_low": "lower end of its 95 % interval, by resampling subjects",
         "correlation_high": "its upper end",
         "bias": "mean of the value from answers minus W by log-probabilities",
-        "bias_low": "lower end of its 95 % interval, by resampling facts",
+        "bias_low": "lower end of its 95 % interval, over subjects",
         "bias_high": "its upper end",
     },
     paper=InPaper(

@@ -11,7 +11,7 @@ from anachron.report.table import Column, Table
 
 TITLE = "Against the unedited model"
 NOTE = (
-    "means × 100 over updates that both models have, difference with its paired 95 % bootstrap interval, two-sided p "
+    "means × 100 over updates that both models have, paired difference with its 95 % interval, two-sided p "
     "(exact McNemar for yes or no, sign flips otherwise), not corrected for the number of tests"
 )
 SAME = ("mode", "scenario")  # columns that are shown only where rows differ

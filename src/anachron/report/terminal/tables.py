@@ -48,7 +48,7 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
         f"{title} ({same_in_all})" if same_in_all else title,
         columns,
         rows,
-        ["95 %: bootstrap intervals over facts. A random scorer has W 50 % and R as in the last column."],
+        ["95 %: intervals over subjects. A random scorer has W 50 % and R as in the last column."],
         sections=[row[: len(named)] for row in rows],
     )
 
