@@ -69,6 +69,7 @@ class World:
     answerer: Answerer
     facts: tuple[SimulatedFact, ...]
     beliefs: np.ndarray  # (facts, 2)
+    declines: float = 0.0  # share of the calls about a fact without a belief that are declined, besides the refusals
 
     def first_chosen(self, fact: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """The chance that the first of two years is chosen, for each of some calls: all arrays (calls,)."""
@@ -96,6 +97,8 @@ class World:
         first, second = np.array([[int(year) for year in call.years] for call in calls]).T
         chosen = random.random(fact.size) < self.first_chosen(fact, first, second)
         refused = random.random(fact.size) < self.answerer.refusal
+        if self.declines:
+            refused |= np.isnan(self.beliefs[fact, 0]) & (random.random(fact.size) < self.declines)
         right = chosen == np.array([call.correct_first for call in calls])
         return [None if no else bool(yes) for no, yes in zip(refused, right, strict=True)]
 

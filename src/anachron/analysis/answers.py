@@ -14,7 +14,8 @@ OPEN = ("right", "other period", "somebody else")  # what an open question can b
 
 RUNS_SCHEMA: dict[str, Any] = {
     "model": pl.String, "asked_by": pl.String, "facts": pl.Int64, "facts_with_choices": pl.Int64,
-    "win_rate": pl.Float64, "win_rate_low": pl.Float64, "win_rate_high": pl.Float64, "won_all": pl.Float64,
+    "win_rate": pl.Float64, "win_rate_low": pl.Float64, "win_rate_high": pl.Float64,
+    "win_rate_lost": pl.Float64, "win_rate_won": pl.Float64, "win_rate_told": pl.Boolean, "won_all": pl.Float64,
     "won_all_low": pl.Float64, "won_all_high": pl.Float64, "matches_a_fact": pl.Float64, "position_bias": pl.Float64,
     "position_bias_low": pl.Float64, "position_bias_high": pl.Float64, "open_named": pl.Int64,
     "open_right": pl.Float64, "periods_read": pl.Int64, "overlap": pl.Float64, "start_error_years": pl.Float64,

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.probe.ask.estimator import estimate_fact, lost_at_most, mean_over_facts, position_bias, weighted
+from anachron.probe.ask.estimator import bounds, estimate_fact, lost_at_most, mean_over_facts, position_bias, weighted
 from anachron.probe.ask.sampling import Call, Match, ask_matches, by_fact, draw_matches, score_of, wanted_matches
+from anachron.probe.ask.tables import told
 
 CORRECT = ["2001", "2002", "2003"]
 INCORRECT = [("1990", -3.0), ("1998", -1.2), ("2000", -0.7), ("2004", 0.7), ("2006", 1.4), ("2012", 3.1)]
@@ -124,6 +125,44 @@ def test_the_bias_of_position_is_that_of_one_who_knows_nothing(share: float):
     assert found.low - 1e-9 <= found.value <= found.high + 1e-9
     scores = [score_of(True, False)] * 5
     assert estimate_fact([(9, scores)]).win_rate == 0.5  # who always takes the first wins and loses alike
+
+
+ANSWERS = st.sampled_from([True, False, None])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 40), st.lists(st.tuples(ANSWERS, ANSWERS), max_size=3)), min_size=1, max_size=3
+    ).filter(lambda strata: 0 < sum(sum(half is None for half in pair) for _, pairs in strata for pair in pairs) < 8)
+)
+def test_w_lies_between_its_bounds_whatever_could_not_be_read(strata):
+    """All ways in which the unread answers could have come out, each counted as if it had been read."""
+    sizes = [(size, []) for size, _ in strata]
+    low, high = bounds(sizes, [pairs for _, pairs in strata])
+    unread = sum(half is None for _, pairs in strata for pair in pairs for half in pair)
+    ways = []
+    for way in product((False, True), repeat=unread):
+        left = iter(way)
+        scored = [
+            (size, [sum(next(left) if half is None else half for half in pair) / 2 for pair in pairs])
+            for size, pairs in strata
+        ]
+        ways.append(estimate_fact(scored).win_rate)
+    assert (low, high) == (pytest.approx(min(ways)), pytest.approx(max(ways)))
+
+
+def test_bounds_of_what_was_read_are_w_and_of_nothing_are_all():
+    pairs = [[(True, False), (True, True)], []]
+    assert bounds([(3, []), (9, [])], pairs) == (0.75, 0.75)
+    assert bounds([(3, []), (9, [])], [[], []]) == (0.0, 1.0)
+
+
+def test_an_estimate_is_called_so_only_where_its_bounds_lie_in_its_interval():
+    mean = mean_over_facts([0.5, 0.9, 0.7, 0.8, 0.6] * 8)
+    inside = (mean.low + 0.01, mean.high - 0.01)
+    assert told(mean, *inside) and told(mean, mean.value, mean.value)
+    assert not told(mean, mean.low - 0.01, inside[1]) and not told(mean, inside[0], mean.high + 0.01)
+    assert told(mean, None, None) is None and told(mean_over_facts([]), 0.0, 1.0) is False
 
 
 def test_no_facts_have_no_mean():

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from anachron.cli.main import execute
+from anachron.core.draws import draw
 from anachron.core.errors import ConfigError
 from anachron.data.own import files
 from anachron.data.own import files as own
@@ -18,6 +19,7 @@ from anachron.probe.by_answers import ByAnswers
 from anachron.probe.check.check import check
 from anachron.probe.check.gate import Gate
 from anachron.probe.check.questions import read_facts
+from anachron.report.terminal.answers import answer_run_lines
 from support.asked_runs import AS_OF, FACTS, Scripted, known
 from support.llm_server import Reply, chat, error, prompt_of, serving
 
@@ -56,6 +58,23 @@ def test_a_server_that_says_nothing_gives_no_verdict(
     errors = [one["error"] for one in summary["demands"]]
     assert [one.get("message") for one in suite.iter("error")] == errors and suite.get("errors") == "2"
     assert suite.get("failures") == "0" and all(f"NO VERDICT: {one['demand']}" in said for one in summary["demands"])
+
+
+def test_what_was_declined_cannot_pass_a_gate(facts: Path, tmp_path: Path) -> None:
+    """Somebody who answers two choices of three, rightly, and declines the others: W of what was read is 100 %."""
+
+    def reluctant(text: str) -> str:
+        return known(text) if "In which year" not in text or draw("declined", text) % 3 else "I do not know"
+
+    found = asked(facts, tmp_path / "run", reluctant, gate=Gate(min_win_rate=0.9, min_judged=0.1))
+    answers = found.summary["answers"]
+    assert (answers["win_rate"], answers["win_rate_won"]) == (1.0, 1.0) and 0.5 < answers["win_rate_lost"] < 0.8
+    (one,) = found.outcomes
+    assert not one.passed and "whether the answers that could not be read would have been lost or won" in one.error
+    lines = " ".join(answer_run_lines(answers | {"win_rate_told": False}))
+    assert f"cannot be told: {100 * answers['win_rate_lost']:.1f} to 100.0 %" in lines
+    sure = asked(facts, tmp_path / "run", reluctant, gate=Gate(min_win_rate=0.3, min_judged=0.1))
+    assert sure.passed  # whatever the others would have been
 
 
 def test_a_budget_that_ends_the_run_ends_the_gate(facts: Path, tmp_path: Path) -> None:

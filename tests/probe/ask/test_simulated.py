@@ -1,11 +1,14 @@
 """Do the intervals of W cover the W that simulated answerers truly have, and is their bias of position found?"""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from anachron.probe.ask.asking import narrow_enough
-from anachron.probe.ask.estimator import estimate_fact, mean_over_facts, position_bias, weighted
-from anachron.probe.ask.sampling import Call, Read, ask_matches, by_fact
+from anachron.probe.ask.estimator import bounds, estimate_fact, mean_over_facts, position_bias, weighted
+from anachron.probe.ask.sampling import Call, Read, ask_matches, by_fact, halves_of
+from anachron.probe.ask.tables import told
 from support.answerers import World, make_world
 
 POPULATION = 1500
@@ -37,12 +40,15 @@ def measure(world: World, size: int, width: float, seed: int) -> dict[str, float
     for call in said:
         calls[call.match.fact_id] = calls.get(call.match.fact_id, 0) + 1
     found = mean(read)
+    ends = [bounds(s, halves_of(m, said)) for m, s in zip(matches, by_fact(matches, {}).values(), strict=True)]
+    lost, of_won = np.mean(ends, axis=0)
     position = position_bias(matches, by_fact(matches, firsts))
     known = [(e.low <= won[place] <= e.high) for e, place in zip(estimates, chosen, strict=True) if e is not None]
     return {
         "covered": found.low <= won.mean() <= found.high, "error": found.value - won.mean(), "width": found.width,
         "bias_error": position.value - bias[chosen].mean(), "bias_width": position.width,
         "bias_covered": position.low <= bias.mean() <= position.high,
+        "told": told(found, lost, of_won), "lost": lost, "won": of_won, "truth": won.mean(),
         "most_calls": max(calls.values()), "facts_covered": float(np.mean(known)),
     }  # fmt: skip
 
@@ -76,3 +82,21 @@ def test_95_of_100_intervals_hold_the_true_w_and_the_bias_of_position_is_found(w
     assert bias_covered >= 0.92
     if not width:  # with all that may be asked
         assert bias.mean() <= 0.01 and within >= 0.95
+
+
+@pytest.mark.full
+def test_w_of_who_declines_when_unsure_is_not_told() -> None:
+    """Who declines four of five questions about facts of which it knows nothing, where others would throw a coin: W of
+    what was read is far too high, and is called an estimate only where the truth lies in its interval."""
+    worlds = [replace(make_world(POPULATION, seed), declines=0.8) for seed in range(60)]
+    found = [measure(world, 100, 0.0, 2000 + seed) for seed, world in enumerate(worlds)]
+    covered, called = (np.array([one[name] for one in found]) for name in ("covered", "told"))
+    between = np.mean([one["lost"] - 0.02 <= one["truth"] <= one["won"] + 0.02 for one in found])
+    errors = np.array([one["error"] for one in found])
+    print(
+        f"declining: error {errors.mean():+.3f}, covered {covered.mean():.3f}, told {called.mean():.3f}, "
+        f"of those covered {covered[called].mean() if called.any() else float('nan'):.3f}, between bounds {between:.3f}"
+    )
+    assert covered.mean() < 0.93 and errors.mean() > 0.01  # it matters
+    assert not called.any() or covered[called].mean() >= 0.93
+    assert between >= 0.97

@@ -4,20 +4,22 @@ import polars as pl
 
 from anachron.analysis.analyses.analysis import FACT, LABELS, RIGHT, Analysis, InPaper, Need
 from anachron.analysis.answers import RUNS_SCHEMA
-from anachron.analysis.findings import Rows, interval
+from anachron.analysis.findings import Rows, interval, percent
 from anachron.analysis.study import Study
 
 SHOWN = (
     "model", "asked_by", "fact_id", "subject_label", "relation_label", "object_label", "question", "periods",
-    "win_rate", "win_rate_low", "win_rate_high", "matches", "matches_of", "won_all", "lost_at_most", "robustness",
-    "open_right", "open_other_period", "open_somebody_else", "open_unread", "period", "believed_start", "believed_end",
-    "start_error_days", "end_error_days", "overlap", "choices_unread", "said",
+    "win_rate", "win_rate_low", "win_rate_high", "win_rate_lost", "win_rate_won", "matches", "matches_of", "won_all",
+    "lost_at_most", "robustness", "open_right", "open_other_period", "open_somebody_else", "open_unread", "period",
+    "believed_start", "believed_end", "start_error_days", "end_error_days", "overlap", "choices_unread", "said",
 )  # fmt: skip
 ASKED_RUN = {"model": "label of the run", "asked_by": "`chat` or `generate`: the backend that asked"}
 W_BY_CHOICE = {
     "win_rate": "W by choice between two years, 0 to 1; empty if no choice could be read",
     "win_rate_low": "lower end of its 95 % interval",
     "win_rate_high": "its upper end",
+    "win_rate_lost": "W if every answer that could not be read had been lost",
+    "win_rate_won": "W if every one had been won",
 }
 
 
@@ -44,6 +46,9 @@ def _asked_finding(rows: Rows) -> str | None:
     if len(rows) != 1 or rows[0]["win_rate"] is None or rows[0]["win_rate_low"] is None:
         return None
     (row,) = rows
+    if row["win_rate_told"] is False:
+        ends = f"{percent(row['win_rate_lost'])} if all of that were lost, {percent(row['win_rate_won'])} if won"
+        return f"Asked to choose between two years, it left too much unread to tell how often it is right: {ends}"
     share = interval(row, "win_rate")
     if row["win_rate_low"] <= 0.5 <= row["win_rate_high"]:
         return f"Asked to choose between two years, it is not significantly better than chance: right in {share}"
@@ -63,6 +68,7 @@ ASKED = Analysis(
         "facts": "facts to be asked about",
         "facts_with_choices": "facts for which a choice between two years could be read",
         **{name: f"{meaning}, over facts" if name == "win_rate" else meaning for name, meaning in W_BY_CHOICE.items()},
+        "win_rate_told": "whether both lie within the interval; else W cannot be told",
         "won_all": "R_k: share of these facts for which every match that was read was won; an upper bound of R",
         "won_all_low": "lower end of its 95 % interval (Korn and Graubard)",
         "won_all_high": "its upper end",

@@ -17,6 +17,7 @@ import numpy as np
 from anachron.analysis.statistics import CONFIDENCE, interval_cells, korn_graubard, wilson_effective
 from anachron.probe.ask.sampling import Matches
 
+Halves = tuple[bool | None, bool | None]
 Strata = Sequence[tuple[int, Sequence[float]]]  # of each stratum: its matches in all, and the scores of those read
 
 
@@ -78,6 +79,23 @@ def lost_at_most(strata: Sequence[tuple[float, int]], confidence: float = CONFID
         middle = (low * high) ** 0.5
         low, high = (middle, high) if chance(middle) < allowed else (low, middle)
     return sum(share * (1 - min(1.0, high * drawn / share)) for share, drawn in strata)
+
+
+def bounds(strata: Strata, halves: Iterable[Sequence[Halves]]) -> tuple[float, float]:
+    """W of a fact if every answer that could not be read had been lost, and if every one had been won; 0 and 1 where
+    none was asked for.
+
+    strata: of all matches. halves: of each stratum its matches that were asked: whether the correct year was chosen in
+    either order, None of an answer that could not be read. Weighted as W is, over the strata that were asked.
+    """
+    total, ends = 0, [0.0, 0.0]
+    for (size, _), asked in zip(strata, halves, strict=True):
+        if asked:
+            total += size
+            for place, unread in enumerate((0.0, 1.0)):
+                scores = [sum(unread if half is None else half for half in pair) / 2 for pair in asked]
+                ends[place] += size * sum(scores) / len(scores)
+    return (ends[0] / total, ends[1] / total) if total else (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

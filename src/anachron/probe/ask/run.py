@@ -109,7 +109,9 @@ def read_answer_run(folder: Path | str) -> tuple[Json, pl.DataFrame]:
     run = RunFolder.read(Path(folder))
     if not run.is_done:
         raise DataError(f"{folder}: the run is not finished; repeat its command to go on")
-    facts = run.read_table(FACTS_FILE).with_columns(pl.col("won_all") == "true").cast(pl.Schema(FACT_SCHEMA))
+    table = run.read_table(FACTS_FILE).with_columns(pl.col("won_all") == "true")
+    absent = [pl.lit(None, kind).alias(name) for name, kind in FACT_SCHEMA.items() if name not in table.columns]
+    facts = table.with_columns(absent).select(*FACT_SCHEMA).cast(pl.Schema(FACT_SCHEMA))  # absent: of earlier versions
     return parse_json(run.read_file(SUMMARY_FILE), run.path / SUMMARY_FILE), facts
 
 

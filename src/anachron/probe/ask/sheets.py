@@ -5,7 +5,7 @@ may give, the matches in the order in which they are asked. From the same answer
 numbers of `anachron.probe.ask.tables`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anachron.analysis.statistics import interval_cells, korn_graubard
@@ -14,10 +14,10 @@ from anachron.io.answers import Answer
 from anachron.io.files import Json
 from anachron.io.llm_settings import NoAnswer
 from anachron.probe.ask.asking import correct_chosen
-from anachron.probe.ask.estimator import Mean, estimate_fact, mean_over_facts, weighted
+from anachron.probe.ask.estimator import Mean, bounds, estimate_fact, mean_over_facts, weighted
 from anachron.probe.ask.matching import UNREAD, read_choice, read_name
 from anachron.probe.ask.questions import FactToAsk, Questions
-from anachron.probe.ask.sampling import Call, Match, Matches, by_fact, score_of
+from anachron.probe.ask.sampling import Call, Match, Matches, by_fact, halves_of, score_of
 from anachron.probe.ask.tables import NAMED, RIGHT, named_outcome
 
 ORDERS = (True, False)  # the correct year named first, then second
@@ -118,6 +118,8 @@ def sheet_scores(sheet: Sheet, chosen: Mapping[Call, bool | None], opened: Seque
         firsts[match] = None if one is None or other is None else (one + (not other)) / 2
     strata, first = (by_fact([sheet.matches], scores)[sheet.matches.fact_id] for scores in (read, firsts))
     found = estimate_fact(strata)
+    halves = halves_of(sheet.matches, chosen)
+    lost, won = bounds(strata, halves) if any(halves) else (None, None)
     counts = dict.fromkeys(OPEN.values(), 0.0)
     for outcome in opened:
         counts[OPEN[outcome]] += 1
@@ -130,6 +132,7 @@ def sheet_scores(sheet: Sheet, chosen: Mapping[Call, bool | None], opened: Seque
             "win_rate_high": found.high,
             "won_all": float(found.won_all),
         }
+    known |= {"win_rate_lost": lost, "win_rate_won": won}
     return {**known, "matches": found.matches if found else 0, "first_chosen": weighted(first), **counts}
 
 
@@ -145,12 +148,19 @@ def summary(scores: Sequence[Mapping[str, float | None]], subjects: Sequence[str
     bias = mean_over_facts((one["first_chosen"] for one in asked), of_asked)
     shift = Mean(bias.value - 0.5, bias.low - 0.5, bias.high - 0.5, bias.facts)
     opened = {name: sum(one[OPEN[name]] or 0 for one in scores) for name in NAMED}
+    ends = {f"win_rate_{end}": _mean(one[f"win_rate_{end}"] for one in scores) for end in ("lost", "won")}
     return {
         "facts": len(scores),
         "facts_with_choices": len(asked),
         **mean_over_facts((one["win_rate"] for one in asked), of_asked).cells("win_rate"),
+        **ends,
         "won_all": sum(won) / len(asked) if asked else None,
         **interval_cells("won_all", korn_graubard(won, of_asked)),
         **shift.cells("position_bias"),
         "open_right": opened[RIGHT] / sum(opened.values()) if sum(opened.values()) else None,
     }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -5,9 +5,9 @@ The first that holds, of a fact with a W:
 ``robust``
     every match that the fact has was read, and won in both orders.
 ``known``
-    W is at least 0.9, and its interval lies above one half.
+    W is at least 0.9, and shaky is true of it.
 ``shaky``
-    the interval of W lies above one half.
+    the interval of W lies above one half, and so would W if every answer that could not be read had been lost.
 ``wrong period``
     of the days of the period that the model gives and of the true one less than half are both, and W would be at least
     0.9 were the given one true.
@@ -25,7 +25,7 @@ ADDED = ("verdict", "start_error_years", "end_error_years")
 
 def answer_verdicts(facts: pl.DataFrame) -> pl.DataFrame:
     """The table of `anachron.probe.ask.tables.facts_table` with the columns `ADDED`; no verdict where there is no W."""
-    above = pl.col("win_rate_low") > 0.5
+    above = (pl.col("win_rate_low") > 0.5) & (pl.col("win_rate_lost") > 0.5)
     elsewhere = (pl.col("overlap") < OVERLAP) & (pl.col("believed_win_rate") >= KNOWN)
     verdict = (
         pl.when(pl.col("win_rate").is_null()).then(None)

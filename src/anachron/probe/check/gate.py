@@ -6,7 +6,7 @@ judged, because answers were refused, not read or never given, there is no verdi
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
@@ -116,6 +116,7 @@ def outcomes(
     if gate.min_win_rate is not None:
         judged, mean = verdicts["win_rate"].count(), verdicts["win_rate"].mean()
         met = isinstance(mean, float) and mean >= gate.min_win_rate
+        unread = _bounds(verdicts)
         words = "no W"
         if isinstance(mean, float):
             known = verdicts.drop_nulls("win_rate")
@@ -123,7 +124,15 @@ def outcomes(
             words = f"mean W {100 * mean:.1f} % [{100 * low:.1f}, {100 * high:.1f}] over {judged} of {dated} facts"
             if low < gate.min_win_rate <= high:
                 words += "; with other facts like these the mean could lie on the other side"
-        found.append(_outcome(gate, f"win rate at least {100 * gate.min_win_rate:g} %", met, words, judged, dated))
+        outcome = _outcome(gate, f"win rate at least {100 * gate.min_win_rate:g} %", met, words, judged, dated)
+        if unread is not None and outcome.error is None and unread[0] < gate.min_win_rate <= unread[1]:
+            ends = " to ".join(f"{100 * end:.1f}" for end in unread)
+            doubt = (
+                f"W may be {ends} %, by whether the answers that could not be read would have been lost or won, so it "
+                "cannot be told; see the answers in the run folder"
+            )
+            outcome = replace(outcome, passed=False, error=doubt)
+        found.append(outcome)
     if gate.max_stale is not None:
         said = Counter(present["status"])
         stale = said[STALE]
@@ -158,6 +167,14 @@ def outcomes(
         demand = f"no loss against the baseline beyond chance ({100 * gate.confidence:g} %)"
         found.append(_outcome(gate, demand, not failed, words, loss.facts, loss.common))
     return found
+
+
+def _bounds(verdicts: pl.DataFrame) -> tuple[float, float] | None:
+    """Mean W of a model that was asked, if all that could not be read had been lost, and if it had been won."""
+    if "win_rate_lost" not in verdicts.columns or not verdicts["win_rate_lost"].count():
+        return None
+    lost, won = (verdicts[f"win_rate_{end}"].mean() for end in ("lost", "won"))
+    return (lost, won) if isinstance(lost, float) and isinstance(won, float) else None
 
 
 def _chance_of(facts: int, expected: float) -> float:

@@ -17,6 +17,12 @@ def answer_run_lines(summary: Json) -> Iterator[str]:
     summary: `anachron.probe.ask.tables.summary_of`.
     """
     if summary["facts_with_choices"]:
+        if summary.get("win_rate_told") is False:
+            ends = (percent(summary[f"win_rate_{end}"]) for end in ("lost", "won"))
+            yield (
+                f"W by choice cannot be told: {' to '.join(ends)} %, by whether the choices that could not be read "
+                "were lost or won; of those that were read:"
+            )
         yield (
             f"W by choice of two years: {_share(summary, 'win_rate')} over {summary['facts_with_choices']:,} facts, "
             f"{summary['matches_a_fact']:.1f} matches each; a match won in only one order counts as half"
@@ -51,6 +57,9 @@ def answer_table_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
         win_rate = (
             f"{_share(row, 'win_rate')} over {row['facts_with_choices']:,} facts" if row["facts_with_choices"] else "-"
         )
+        if row["win_rate_told"] is False:
+            doubt = (percent(row[f"win_rate_{end}"]) for end in ("lost", "won"))
+            win_rate = f"cannot be told: {' to '.join(doubt)} % by what could not be read; {win_rate}"
         yield f"{row['model']}, asked by {row['asked_by']}: W by choice {win_rate}"
     for row in tables.get("bridge", pl.DataFrame()).iter_rows(named=True):
         r = "-" if row["correlation"] is None else f"{row['correlation']:.2f}"
