@@ -1,6 +1,9 @@
 """What answers are read as: names, years, periods; and what is not read."""
 
+import csv
 import json
+from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,7 @@ from anachron.probe.ask.matching import (
     read_period,
 )
 
+PHRASINGS = list(csv.DictReader(Path(__file__).with_name("phrasings.csv").read_text("utf-8").splitlines()))
 PUBLIC = Path(__file__).parents[3].parent / "shared" / "data" / "public-reports" / "answers.jsonl"
 NAMES = {
     "Édouard Balladur": "Balladur", "Lionel Jospin": "Jospin", "York": "York", "New York": "New York",
@@ -169,6 +173,7 @@ def test_choices(text: str, years: tuple[str, str], outcome: str, value: int | N
         ("ab 03.10.1990, Stand 2024 noch heute", Period("1990-10-03", None)),
         ("As of 2024: 1990 to today", Period("1990", None)),
         ("from 2012 until now, i.e. 2024", Period("2012", None)),
+        ("As of 2024: since 1990", Period("1990", None)),
         ("Status: 2009 to 2017", Period("2009", "2017")),
         ("Chef d'\u00c9tat 2007 \u00e0 2012", Period("2007", "2012")),
         ("2012 to present (2024)", Period("2012", None)),
@@ -182,7 +187,7 @@ def test_periods(text: str, period: Period):
 @pytest.mark.parametrize(
     "text", ["2017 to 2009", "2009", "2009, 2013 and 2017", "2009-02-30 to 2010", "always", "12 to 15",
              "1949 to 1990; or 1950 to 1991", "1949 to 1990, as of 2024 or 2025", "32.01.2009 to 2010", "1990s",
-             "version 3.1990 to 4.1995", "As of 2024 it is the current answer", "As of 2024: since 1990"],
+             "version 3.1990 to 4.1995", "As of 2024 it is the current answer", "no longer since 1990"],
 )  # fmt: skip
 def test_what_is_no_period(text: str):
     assert read_period(answer(text)).outcome == UNREADABLE
@@ -259,6 +264,28 @@ def test_the_answers_of_the_public_reports():
             assert (None if place is None else asked["of"][place]) == asked["reading"], asked
         else:
             assert read_name(reply, names).value == asked["reading"], asked
+
+
+@pytest.mark.parametrize("row", PHRASINGS, ids=lambda row: row["text"])
+def test_phrasings_in_four_languages(row: dict[str, str]):
+    """How a person reads them; - is not read, rather than read wrong."""
+    reply = answer(row["text"])
+    if row["ask"] == "name":
+        read = read_name(reply, {name: name for name in ("Angela Merkel", "Gerhard Schröder")})
+        found = read.value or "nobody of these"
+    elif row["ask"] == "choice":
+        read = read_choice(reply, ("1998", "2011"))
+        found = None if read.value is None else ("1998", "2011")[read.value]
+    else:
+        read = read_period(reply)
+        found = read.value and f"{read.value.start.year}/{'' if read.value.end is None else read.value.end.year}"
+    assert (found if read.outcome == READ else "-") == row["reading"]
+
+
+def test_there_are_enough_phrasings_of_each_language():
+    counts = Counter((row["language"], row["ask"]) for row in PHRASINGS)
+    assert len(PHRASINGS) >= 120 and set(counts) == set(product(("en", "de", "fr", "es"), ("name", "choice", "period")))
+    assert min(counts.values()) >= 10 and len({tuple(row.values()) for row in PHRASINGS}) == len(PHRASINGS)
 
 
 def test_several_thoughts_are_all_put_apart():

@@ -32,6 +32,7 @@ Key = TypeVar("Key", bound=Hashable)
 _DATE = re.compile(
     r"(?<![\w-])(?P<iso>-?\d{4,}-\d\d(?:-\d\d)?)(?![\w-])"
     r"|(?<![\w.-])(?P<day>\d{1,2})\. ?(?P<month>\d{1,2})\. ?(?P<of>\d{4})(?![\w-]|\.\d)"
+    r"|(?<![\w./])(?P<slashes>\d{1,2}/\d{1,2}/(?P<of_slashes>\d{4}))(?![\w/])"
     r"|(?<![\w.-])(?P<year_first>\d{4})\.(?P<then>\d\d)\.(?P<last>\d\d)(?![\w-]|\.\d)"
     r"|(?<![\w.,-])(?P<bce>\d{1,4})\s*(?:BCE|BC|B\.C\.|v\. ?Chr\.|av\. ?J\.|a\. ?C\.)"
     r"|(?<![A-Za-z0-9_\u00c0-\u024f-])(?<!\d[.,])(?P<year>-\d{4}|\d{3,4})(?![A-Za-z0-9_\u00c0-\u024f]|[.,]\d)"
@@ -108,9 +109,12 @@ def _meant(text: str, names: Mapping[str, Key]) -> tuple[set[Key], set[Key]]:
     for start, end, key in found:
         first, last = max(s for s in starts if s <= start), min(s for s in starts if s > end - 1)
         before, after = _assuring().sub("", said[first:start]).split(), said[end:last].split()
+        assured = _assuring().search(said[first:start]) is not None
         turn = max((place for place, word in enumerate(before, 1) if word in phrases("but")), default=0)
         before = before[turn:]
         denied = any(word in phrases("denying") for word in before[-4:]) or declines(" ".join(before))
+        # "ob es 1998 war", behind "I cannot say"; but not "if I am not mistaken it was 1998"
+        denied |= not assured and any(word in phrases("whether") for word in before[:1])
         denied |= f"{' '.join(after[:3])} ".startswith(_denied())
         # "until 2017 Barack Obama" speaks of what is until 2017
         beside = any(word in phrases("beside") for word in before[-2:]) and not before[-1].isdigit()
@@ -173,7 +177,8 @@ def read_period(reply: Answer | NoAnswer) -> Reading:
     """The period that an answer gives, its end None where it still holds.
 
     Two dates, as YYYY-MM-DD, YYYY-MM, YYYY, YYYY.MM.DD or DD.MM.YYYY, before the common era too (``44 BC``); of dates
-    in other forms the year is read. Or one date and a word for today behind it. The date on which something is said to
+    in other forms the year is read. Or one date and a word for today behind it, or one since which something is said to
+    hold ("since 2021"). The date on which something is said to
     be so ("as of 2024", "until now, i.e. 2024") is none of them. Of several sentences one gives the period, if the
     others hold no other year.
     """
@@ -183,6 +188,8 @@ def read_period(reply: Answer | NoAnswer) -> Reading:
     try:
         text = _SPAN.sub(r"\1 to \2", text)
         dates = _dates(text)
+        if len(dates) == 1 and any(_since(text[: date.start()]) for date in _DATE.finditer(text)):
+            dates.append(None)
         if len(dates) < 2 and None not in (all_dates := _dates(text, from_first=True)):  # "Status: 2009 to 2017"
             dates = all_dates
         if len(dates) > 2:
@@ -222,9 +229,20 @@ def _dates(text: str, *, from_first: bool = False) -> list[Date | None]:
     return dates
 
 
+def _since(before: str) -> bool:
+    """Whether what stands before a date says that something holds since then: "since 8 December 2021"; not where it
+    denies it, "no longer since 2021"."""
+    words = plain(_CLAUSE.split(before)[-1]).split()
+    return any(word in phrases("since") for word in words[-4:]) and not any(
+        word in phrases("denying") for word in words
+    )
+
+
 def _date(match: re.Match[str]) -> Date:
     if match["bce"] is not None:
         return Date(-int(match["bce"]))
+    if match["of_slashes"] is not None:  # of days and months, which of the two comes first is not known
+        return Date(int(match["of_slashes"]))
     if match["of"] is not None:
         return Date(int(match["of"]), int(match["month"]), int(match["day"]))
     if match["year_first"] is not None:
