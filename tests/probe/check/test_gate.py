@@ -104,6 +104,23 @@ def test_facts_of_one_subject_are_one_witness_of_a_loss() -> None:
     assert loss_against(before, after.with_columns(subject=pl.lit("s"))).p == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("subjects", range(1, 9))
+def test_of_too_few_subjects_a_loss_is_no_pass(subjects: int) -> None:
+    """Where every subject loses, one time in 2 to their number by chance: nothing is told of four, a loss of five."""
+    names = [f"s{n % subjects}" for n in range(16)]
+    before, after = (verdicts([value] * 16).with_columns(subject=pl.Series(names)) for value in (0.9, 0.2))
+    (one,) = found(Gate(), loss=loss_against(before, after))
+    assert not one.passed and (one.error is None) == (subjects >= 5)
+    if one.error:
+        assert f"loses, {subjects}," in one.error and "5 subjects or more" in one.error
+    (better,) = found(Gate(), loss=loss_against(after, before))
+    assert better.passed and better.error is None
+    mixed = after.with_columns(win_rate=pl.when(pl.col("subject") == "s0").then(0.95).otherwise(0.85))
+    if 1 < subjects < 5:
+        (some,) = found(Gate(), loss=loss_against(before, mixed))
+        assert some.passed  # one gains: no sign of a loss beyond chance
+
+
 def test_the_mean_is_told_with_the_interval_of_others_like_it() -> None:
     (near,) = found(Gate(min_win_rate=0.7), [0.5, 1.0, 0.75, 0.9])
     low, high = of_shares([0.5, 1.0, 0.75, 0.9])

@@ -7,12 +7,13 @@ judged, because answers were refused, not read or never given, there is no verdi
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import ceil, log2
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
 import polars as pl
 
-from anachron.analysis.statistics import korn_graubard, sign_flips
+from anachron.analysis.statistics import ROUNDING, korn_graubard, sign_flips
 from anachron.core.errors import ConfigError
 from anachron.probe.check.present import AHEAD, ALONE, CURRENT, NO_DECOYS, STALE, UNKNOWN
 
@@ -71,12 +72,18 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class Loss:
     """W of a baseline minus W now, over the facts of which both have one; p: of a loss so large by chance, one-sided.
-    common: how many facts both asked about."""
+    common: how many facts both asked about. subjects: how many differ, each of which is one witness."""
 
     facts: int
     loss: float
     p: float
     common: int
+    subjects: int = 0
+
+    @property
+    def all_lose(self) -> bool:
+        """Whether every subject that differs loses: no loss of so few could be surer."""
+        return self.subjects > 0 and self.p <= 0.5**self.subjects * (1 + 1e-9)
 
 
 def loss_against(baseline: pl.DataFrame, verdicts: pl.DataFrame, *, seed: int = 0) -> Loss:
@@ -99,7 +106,8 @@ def loss_against(baseline: pl.DataFrame, verdicts: pl.DataFrame, *, seed: int = 
     before, after = (pairs[name].to_numpy() for name in ("before", "after"))
     loss = float(np.mean(before - after))
     p = sign_flips(before, after, pairs["subject"].to_numpy(), seed=seed) / 2 if loss > 0 else 1.0
-    return Loss(pairs.height, loss, p, common.height)
+    sums = pairs.group_by("subject").agg((pl.col("before") - pl.col("after")).sum().abs().alias("gap"))
+    return Loss(pairs.height, loss, p, common.height, sums.filter(pl.col("gap") > ROUNDING).height)
 
 
 def outcomes(
@@ -165,7 +173,15 @@ def outcomes(
         if dated > loss.common:
             words += f"; {dated - loss.common} more are not in the baseline"
         demand = f"no loss against the baseline beyond chance ({100 * gate.confidence:g} %)"
-        found.append(_outcome(gate, demand, not failed, words, loss.facts, loss.common))
+        outcome = _outcome(gate, demand, not failed, words, loss.facts, loss.common)
+        if outcome.passed and loss.loss > 0 and loss.all_lose:
+            needed = ceil(log2(1 / (1 - gate.confidence)) + 1e-9)  # 5 at 95 %: all lose one time in 32
+            error = (
+                f"every subject that differs loses, {loss.subjects}, and of so few no loss can be told with a "
+                f"confidence of {gate.confidence:g}; check facts of {needed} subjects or more, or lower --confidence"
+            )
+            outcome = replace(outcome, passed=False, error=error)
+        found.append(outcome)
     return found
 
 
