@@ -168,7 +168,7 @@ def check_pattern(
     )
     assert 0.80 <= known["win_rate"] <= 0.97
     assert 0.02 <= known["robustness"] <= 0.60  # a random scorer has 0.005 at most
-    assert unknown["win_rate_high"] < known["win_rate_low"]
+    assert unknown["win_rate"] < known["win_rate_low"] and unknown["win_rate_high"] < known["win_rate"]
     assert unknown["robustness"] < known["robustness"]
     assert blind["win_rate_low"] - apart <= 0.5 <= blind["win_rate_high"] + apart
     assert blind["robustness"] <= 0.02

@@ -378,7 +378,8 @@ def test_a_baseline_is_compared_by_fact(facts: Path, tmp_path: Path, capsys: pyt
         code = check(
             server, facts, tmp_path / "after", "--rounds", 2, "--baseline", tmp_path / "before", "--confidence", 0.9
         )
-    assert code == 1 and "no loss against the baseline" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())  # all of two subjects lose, which is one time in four by chance
+    assert code == 2 and "NO VERDICT: no loss against the baseline" in said
     with serving(knowing) as server:
         assert check(server, facts, tmp_path / "same", "--rounds", 2, "--baseline", tmp_path / "before") == 0
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections import Counter
 from itertools import product
 from pathlib import Path
@@ -195,7 +196,7 @@ def test_what_is_no_period(text: str):
 
 @given(st.text(), st.text())
 def test_reasoning_and_answer_are_all_of_the_text(thought: str, text: str):
-    clean = [part.replace("<think>", "").replace("</think>", "") for part in (thought, text)]
+    clean = [re.sub(r"[<\[\u25c1|]", "", part) for part in (thought, text)]  # no marks of their own
     assert split_reasoning(f"<think>{clean[0]}</think>{clean[1]}") == (clean[1].strip(), clean[0].strip())
     assert split_reasoning(f"{clean[0]}</think>{clean[1]}") == (clean[1].strip(), clean[0].strip())
     assert split_reasoning(f"<think>{clean[0]}") == ("", clean[0].strip())

@@ -236,10 +236,10 @@ def test_two_broken_rows_are_named_and_mended_facts_are_judged(tmp_path: Path) -
         done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path, check=False)
         codes.append(done.returncode)
         said.append(done.stdout + done.stderr)
-    assert codes == [2, 0, 1], said
+    assert codes == [2, 0, 2], said
     assert "row 2" in said[0] and "07/01/1989" in said[0] and "row 9" in said[0]
     assert "10 of 10 facts asked with dates" in said[1] and (tmp_path / "run" / "report" / "index.html").is_file()
-    assert "FAILED: " in said[2]
+    assert "NO VERDICT: at most 0 stale" in said[2]  # two facts are not known, so one may be judged by chance
 
 
 def test_demands_decide_the_exit_code(run: Path, facts: Path, tmp_path: Path, capsys) -> None:
