@@ -46,7 +46,7 @@ def _asked_finding(rows: Rows) -> str | None:
     if len(rows) != 1 or rows[0]["win_rate"] is None or rows[0]["win_rate_low"] is None:
         return None
     (row,) = rows
-    if row["win_rate_told"] is False:
+    if row.get("win_rate_told") is False:
         ends = f"{percent(row['win_rate_lost'])} if all of that were lost, {percent(row['win_rate_won'])} if won"
         return f"Asked to choose between two years, it left too much unread to tell how often it is right: {ends}"
     share = interval(row, "win_rate")

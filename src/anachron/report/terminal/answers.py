@@ -57,7 +57,7 @@ def answer_table_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
         win_rate = (
             f"{_share(row, 'win_rate')} over {row['facts_with_choices']:,} facts" if row["facts_with_choices"] else "-"
         )
-        if row["win_rate_told"] is False:
+        if row.get("win_rate_told") is False:
             doubt = (percent(row[f"win_rate_{end}"]) for end in ("lost", "won"))
             win_rate = f"cannot be told: {' to '.join(doubt)} % by what could not be read; {win_rate}"
         yield f"{row['model']}, asked by {row['asked_by']}: W by choice {win_rate}"
