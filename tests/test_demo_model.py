@@ -168,7 +168,7 @@ def check_pattern(
     )
     assert 0.80 <= known["win_rate"] <= 0.97
     assert 0.02 <= known["robustness"] <= 0.60  # a random scorer has 0.005 at most
-    assert unknown["win_rate"] < known["win_rate_low"] and unknown["win_rate_high"] < known["win_rate"]
+    assert unknown["win_rate_high"] < known["win_rate_low"]
     assert unknown["robustness"] < known["robustness"]
     assert blind["win_rate_low"] - apart <= 0.5 <= blind["win_rate_high"] + apart
     assert blind["robustness"] <= 0.02
@@ -178,7 +178,7 @@ def check_pattern(
 def test_pattern_on_a_sample(mini: Dataset, tmp_path: Path):
     """In years alone, which is a third of the statements."""
     years = Dataset("years", mini.table.filter(pl.col("granularity") == "year"), mini.boundaries)
-    facts = {"demo": 60, "demo-untrained": 25}
+    facts = {"demo": 200, "demo-untrained": 25}
     scores, untrained = (run_probe(name, years.sample(n), tmp_path / name).scores for name, n in facts.items())
     check_pattern(scores, untrained, "year")
 

@@ -36,13 +36,12 @@ def paired_tests(metrics: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     key = ["mode", "scenario", "case_id"]
     clean = metrics.filter(pl.col("method") == UNEDITED)
     rows: list[dict[str, Any]] = []
-    edited_metrics = metrics.filter(pl.col("method") != UNEDITED)
+    edited_metrics = metrics.with_columns(subject=subjects_of(metrics)).filter(pl.col("method") != UNEDITED)
     for values, of_method in edited_metrics.group_by("mode", "scenario", *METHOD, maintain_order=True):
         about = dict(zip(["mode", "scenario", *METHOD], values, strict=True))
         for name in names:
-            subjects = of_method.select("case_id", subject=pl.Series(subjects_of(of_method), dtype=pl.String))
-            pairs = of_method.select(*key, edited=name).join(clean.select(*key, unedited=name), on=key, how="inner")
-            pairs = pairs.drop_nulls().join(subjects, on="case_id").sort(key)
+            pairs = of_method.select(*key, "subject", edited=name)
+            pairs = pairs.join(clean.select(*key, unedited=name), on=key, how="inner").drop_nulls().sort(key)
             if pairs.height:
                 rows.append(about | {"metric": name} | _tested(pairs, share=name in SHARES))
     return pl.DataFrame(rows, schema=TESTS)

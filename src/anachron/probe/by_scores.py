@@ -10,7 +10,7 @@ import polars as pl
 from anachron.analysis.analyses.crossed import crossed_of_run
 from anachron.analysis.analyses.decoys import decoys_of_run
 from anachron.analysis.decoys import ALIKE
-from anachron.analysis.metrics import check_scores, fact_metrics, with_subjects
+from anachron.analysis.metrics import check_scores, fact_metrics
 from anachron.core.errors import ConfigError
 from anachron.core.sameness import name_key
 from anachron.data.dataset import Dataset
@@ -117,11 +117,11 @@ def _baseline(folder: Path) -> pl.DataFrame:
 def on_shared_dates(baseline: pl.DataFrame, scores: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """`mean_win_rates` of two runs over the dates of each fact that both asked about, and found in the same status.
 
-    The second has ``subject`` too. Runs as of other days, or with other samplings, ask about other dates; a date that
+    Runs as of other days, or with other samplings, ask about other dates; a date that
     has become incorrect since is in neither. scores: as `anachron.analysis.metrics.check_scores` returns them.
     """
     before, now = _shared(baseline, scores), _shared(scores, baseline)
-    return mean_win_rates(fact_metrics(before)), with_subjects(mean_win_rates(fact_metrics(now)), now)
+    return mean_win_rates(fact_metrics(before)), mean_win_rates(fact_metrics(now))
 
 
 def _shared(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from anachron.probe.ask.estimator import bounds, estimate_fact, lost_at_most, mean_over_facts, position_bias, weighted
 from anachron.probe.ask.sampling import Call, Match, ask_matches, by_fact, draw_matches, score_of, wanted_matches
-from anachron.probe.ask.tables import told
 
 CORRECT = ["2001", "2002", "2003"]
 INCORRECT = [("1990", -3.0), ("1998", -1.2), ("2000", -0.7), ("2004", 0.7), ("2006", 1.4), ("2012", 3.1)]
@@ -128,41 +127,37 @@ def test_the_bias_of_position_is_that_of_one_who_knows_nothing(share: float):
 
 
 ANSWERS = st.sampled_from([True, False, None])
+ASKED = draw_matches("f", CORRECT, INCORRECT, most=3)
+CALLS = [Call(match, first) for drawn in ASKED.drawn for match in drawn for first in (True, False)]
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 40), st.lists(st.tuples(ANSWERS, ANSWERS), max_size=3)), min_size=1, max_size=3
-    ).filter(lambda strata: 0 < sum(sum(half is None for half in pair) for _, pairs in strata for pair in pairs) < 8)
-)
-def test_w_lies_between_its_bounds_whatever_could_not_be_read(strata):
+@given(st.lists(ANSWERS, min_size=2, max_size=12).filter(lambda said: len(said) % 2 == 0 and said.count(None) < 8))
+def test_w_lies_between_its_bounds_whatever_could_not_be_read(said):
     """All ways in which the unread answers could have come out, each counted as if it had been read."""
-    sizes = [(size, []) for size, _ in strata]
-    low, high = bounds(sizes, [pairs for _, pairs in strata])
-    unread = sum(half is None for _, pairs in strata for pair in pairs for half in pair)
+    chosen = dict(zip(CALLS, said, strict=False))
+    unread = [call for call, choice in chosen.items() if choice is None]
     ways = []
-    for way in product((False, True), repeat=unread):
-        left = iter(way)
-        scored = [
-            (size, [sum(next(left) if half is None else half for half in pair) / 2 for pair in pairs])
-            for size, pairs in strata
-        ]
-        ways.append(estimate_fact(scored).win_rate)
-    assert (low, high) == (pytest.approx(min(ways)), pytest.approx(max(ways)))
+    for way in product((False, True), repeat=len(unread)):
+        known = chosen | dict(zip(unread, way, strict=True))
+        scores = {
+            call.match: score_of(known[call], known[Call(call.match, False)]) for call in known if call.correct_first
+        }
+        ways.append(estimate_fact(by_fact([ASKED], scores)["f"]).win_rate)
+    assert bounds(ASKED, chosen) == (pytest.approx(min(ways)), pytest.approx(max(ways)))
 
 
-def test_bounds_of_what_was_read_are_w_and_of_nothing_are_all():
-    pairs = [[(True, False), (True, True)], []]
-    assert bounds([(3, []), (9, [])], pairs) == (0.75, 0.75)
-    assert bounds([(3, []), (9, [])], [[], []]) == (0.0, 1.0)
+def test_nothing_asked_has_no_bounds_and_a_half_asked_match_does_not_count():
+    assert bounds(ASKED, {}) is None and bounds(ASKED, {CALLS[0]: True}) is None
+    whole = {CALLS[0]: True, CALLS[1]: False}
+    assert bounds(ASKED, whole) == bounds(ASKED, whole | {CALLS[2]: True}) == (0.5, 0.5)
 
 
 def test_an_estimate_is_called_so_only_where_its_bounds_lie_in_its_interval():
     mean = mean_over_facts([0.5, 0.9, 0.7, 0.8, 0.6] * 8)
     inside = (mean.low + 0.01, mean.high - 0.01)
-    assert told(mean, *inside) and told(mean, mean.value, mean.value)
-    assert not told(mean, mean.low - 0.01, inside[1]) and not told(mean, inside[0], mean.high + 0.01)
-    assert told(mean, None, None) is None and told(mean_over_facts([]), 0.0, 1.0) is False
+    assert mean.told(inside) and mean.told((mean.value, mean.value))
+    assert not mean.told((mean.low - 0.01, inside[1])) and not mean.told((inside[0], mean.high + 0.01))
+    assert not mean_over_facts([]).told((0.0, 1.0))
 
 
 def test_no_facts_have_no_mean():

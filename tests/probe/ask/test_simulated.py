@@ -7,8 +7,7 @@ import pytest
 
 from anachron.probe.ask.asking import narrow_enough
 from anachron.probe.ask.estimator import bounds, estimate_fact, mean_over_facts, position_bias, weighted
-from anachron.probe.ask.sampling import Call, Read, ask_matches, by_fact, halves_of
-from anachron.probe.ask.tables import told
+from anachron.probe.ask.sampling import Call, Read, ask_matches, by_fact
 from support.answerers import World, make_world
 
 POPULATION = 1500
@@ -40,15 +39,14 @@ def measure(world: World, size: int, width: float, seed: int) -> dict[str, float
     for call in said:
         calls[call.match.fact_id] = calls.get(call.match.fact_id, 0) + 1
     found = mean(read)
-    ends = [bounds(s, halves_of(m, said)) for m, s in zip(matches, by_fact(matches, {}).values(), strict=True)]
-    lost, of_won = np.mean(ends, axis=0)
+    lost, of_won = np.mean([bounds(one, said) for one in matches], axis=0)
     position = position_bias(matches, by_fact(matches, firsts))
     known = [(e.low <= won[place] <= e.high) for e, place in zip(estimates, chosen, strict=True) if e is not None]
     return {
         "covered": found.low <= won.mean() <= found.high, "error": found.value - won.mean(), "width": found.width,
         "bias_error": position.value - bias[chosen].mean(), "bias_width": position.width,
         "bias_covered": position.low <= bias.mean() <= position.high,
-        "told": told(found, lost, of_won), "lost": lost, "won": of_won, "truth": won.mean(),
+        "told": found.told((lost, of_won)), "lost": lost, "won": of_won, "truth": won.mean(),
         "most_calls": max(calls.values()), "facts_covered": float(np.mean(known)),
     }  # fmt: skip
 
@@ -75,7 +73,7 @@ def test_95_of_100_intervals_hold_the_true_w_and_the_bias_of_position_is_found(w
         f"within 2 points {within:.3f}, largest {bias.max():.4f}, covered {bias_covered:.3f}, mean width "
         f"{bias_width:.4f}; facts covered {of_facts:.3f}"
     )
-    assert covered >= 0.93
+    assert 0.93 <= covered <= (0.97 if width else 0.995)  # of all five rounds it is wider than need be
     assert abs(errors.mean()) <= 0.006  # unbiased: about three standard errors of the mean of 200
     assert max(one["most_calls"] for one in found) <= 36  # with four other questions at most 40
     assert of_facts >= 0.95

@@ -26,7 +26,7 @@ from anachron.analysis.analyses.analysis import (
     in_words,
 )
 from anachron.analysis.findings import FEW, MINUS, Rows
-from anachron.analysis.metrics import POOLED, RUN_KEYS
+from anachron.analysis.metrics import POOLED, RUN_KEYS, with_subjects
 from anachron.analysis.plots import charts
 from anachron.analysis.statistics import (
     RESAMPLES,
@@ -79,7 +79,7 @@ def bridge(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) ->
                 if not known.height:
                     continue
                 x, y = known[measure].to_numpy(), known["win_rate"].to_numpy()
-                subjects = known.select(pl.coalesce("subject_label", "fact_id")).to_series().to_numpy()
+                subjects = with_subjects(known, known)["subject"].to_numpy()
                 row: dict[str, Any] = {"model": model, **dict(zip(OF_PAIR, of_pair, strict=True)), "asked": measure}
                 row |= {"models": 1 if model != POOLED else _models_of(facts, of_pair, measure)}
                 row |= {"facts": known.height, "value": x.mean(), "win_rate": y.mean()}

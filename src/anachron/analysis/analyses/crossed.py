@@ -142,8 +142,8 @@ def _counted(sides: pl.DataFrame) -> list[pl.Series]:
 def mean_crossed(pairs: pl.DataFrame) -> pl.DataFrame:
     """Means of `crossed_pairs` per run and granularity: over all relations together (``all``), then over each.
 
-    Each pair of objects counts once in its succession, and each succession once. The interval is of an
-    effective number of subjects (`korn_graubard`). p: that the signs of what subjects have above one half are chance
+    Each pair of objects counts once in its succession, and each succession once. The interval is
+    `korn_graubard`, over subjects. p: that the signs of what subjects have above one half are chance
     (`sign_flips`); of two objects, to flip the sign is to exchange their periods. ``ties`` is a share of the matches.
     """
     each = pairs.group_by([*RUN_KEYS, "granularity", *SUCCESSION], maintain_order=True).agg(

@@ -41,8 +41,8 @@ MEAN_SCHEMA: dict[str, type[pl.DataType]] = {
 def mean_decoys(facts: pl.DataFrame, later: pl.DataFrame) -> pl.DataFrame:
     """Means of `decoy_metrics` over the facts of each run and granularity.
 
-    facts: with ``subject``, whose facts depend on each other. later: of `later_wins`. Intervals are of an
-    effective number of subjects (`korn_graubard`, `korn_graubard_difference`). p: that
+    facts: with ``subject``, whose facts depend on each other. later: of `later_wins`. Intervals are
+    `korn_graubard` and `korn_graubard_difference`, over subjects. p: that
     the signs of the subjects' differences are chance (`sign_flips`), two-sided.
     """
     rows = []

@@ -15,9 +15,8 @@ from math import log, nan
 import numpy as np
 
 from anachron.analysis.statistics import CONFIDENCE, interval_cells, korn_graubard, wilson_effective
-from anachron.probe.ask.sampling import Matches
+from anachron.probe.ask.sampling import Call, Matches
 
-Halves = tuple[bool | None, bool | None]
 Strata = Sequence[tuple[int, Sequence[float]]]  # of each stratum: its matches in all, and the scores of those read
 
 
@@ -81,21 +80,26 @@ def lost_at_most(strata: Sequence[tuple[float, int]], confidence: float = CONFID
     return sum(share * (1 - min(1.0, high * drawn / share)) for share, drawn in strata)
 
 
-def bounds(strata: Strata, halves: Iterable[Sequence[Halves]]) -> tuple[float, float]:
-    """W of a fact if every answer that could not be read had been lost, and if every one had been won; 0 and 1 where
-    none was asked for.
+def bounds(matches: Matches, chosen: Mapping[Call, bool | None]) -> tuple[float, float] | None:
+    """W of a fact if every answer that could not be read had been lost, and if every one had been won; None where no
+    match was asked in both orders.
 
-    strata: of all matches. halves: of each stratum its matches that were asked: whether the correct year was chosen in
-    either order, None of an answer that could not be read. Weighted as W is, over the strata that were asked.
+    chosen: of each call that was asked whether the correct year was chosen, None of an answer that could not be read.
+    Weighted as W is, over the strata that were asked.
     """
-    total, ends = 0, [0.0, 0.0]
-    for (size, _), asked in zip(strata, halves, strict=True):
-        if asked:
-            total += size
-            for place, unread in enumerate((0.0, 1.0)):
-                scores = [sum(unread if half is None else half for half in pair) / 2 for pair in asked]
-                ends[place] += size * sum(scores) / len(scores)
-    return (ends[0] / total, ends[1] / total) if total else (0.0, 1.0)
+
+    def score(pair: Iterable[Call], unread: bool) -> float:
+        return sum(unread if (choice := chosen[call]) is None else choice for call in pair) / 2
+
+    pairs = [[(Call(match, True), Call(match, False)) for match in drawn] for drawn in matches.drawn]
+    asked = [[pair for pair in drawn if pair[0] in chosen and pair[1] in chosen] for drawn in pairs]
+    lost, won = (
+        weighted(
+            [(size, [score(pair, unread) for pair in drawn]) for size, drawn in zip(matches.sizes, asked, strict=True)]
+        )
+        for unread in (False, True)
+    )
+    return None if lost is None or won is None else (lost, won)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,11 @@ class Mean:
     def width(self) -> float:
         """From the lower to the upper end; infinite without facts."""
         return self.high - self.low if self.facts else float("inf")
+
+    def told(self, ends: tuple[float, float]) -> bool:
+        """Whether it may be called an estimate: it would lie in its interval too if all that could not be read were
+        lost, or won. ends: the means of both over facts (`bounds`)."""
+        return self.facts > 0 and self.low <= ends[0] and ends[1] <= self.high
 
     def cells(self, name: str) -> dict[str, float | None]:
         value = {name: self.value if self.facts else None}

@@ -129,19 +129,6 @@ def ask_matches(
     return read
 
 
-def halves_of(matches: Matches, chosen: Mapping[Call, bool | None]) -> list[list[tuple[bool | None, bool | None]]]:
-    """Of each stratum the matches that were asked in both orders: whether the correct year was chosen in the first and
-    in the second, None of an answer that could not be read."""
-    return [
-        [
-            (chosen[Call(match, True)], chosen[Call(match, False)])
-            for match in drawn
-            if Call(match, True) in chosen and Call(match, False) in chosen
-        ]
-        for drawn in matches.drawn
-    ]
-
-
 def by_fact(facts: Iterable[Matches], read: Read) -> dict[str, list[tuple[int, list[float]]]]:
     """The size of each stratum and the scores that were read in it, of each fact."""
     return {

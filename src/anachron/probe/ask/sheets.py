@@ -17,7 +17,7 @@ from anachron.probe.ask.asking import correct_chosen
 from anachron.probe.ask.estimator import Mean, bounds, estimate_fact, mean_over_facts, weighted
 from anachron.probe.ask.matching import UNREAD, read_choice, read_name
 from anachron.probe.ask.questions import FactToAsk, Questions
-from anachron.probe.ask.sampling import Call, Match, Matches, by_fact, halves_of, score_of
+from anachron.probe.ask.sampling import Call, Match, Matches, by_fact, score_of
 from anachron.probe.ask.tables import NAMED, RIGHT, named_outcome
 
 ORDERS = (True, False)  # the correct year named first, then second
@@ -118,8 +118,7 @@ def sheet_scores(sheet: Sheet, chosen: Mapping[Call, bool | None], opened: Seque
         firsts[match] = None if one is None or other is None else (one + (not other)) / 2
     strata, first = (by_fact([sheet.matches], scores)[sheet.matches.fact_id] for scores in (read, firsts))
     found = estimate_fact(strata)
-    halves = halves_of(sheet.matches, chosen)
-    lost, won = bounds(strata, halves) if any(halves) else (None, None)
+    lost, won = bounds(sheet.matches, chosen) or (None, None)
     counts = dict.fromkeys(OPEN.values(), 0.0)
     for outcome in opened:
         counts[OPEN[outcome]] += 1

@@ -17,7 +17,7 @@ from anachron.probe.ask.asking import AskedQuestion, Asking, by_call
 from anachron.probe.ask.estimator import FactEstimate, Mean, bounds, estimate_fact, mean_over_facts, position_bias
 from anachron.probe.ask.matching import READ, UNREAD, Reading
 from anachron.probe.ask.questions import FactToAsk, Questions
-from anachron.probe.ask.sampling import Call, Match, by_fact, halves_of, score_of
+from anachron.probe.ask.sampling import Call, Match, by_fact, score_of
 from anachron.probe.check.present import ALONE, CURRENT, PRESENT_SCHEMA, STALE, PresentQuestion
 
 RIGHT, OTHER_PERIOD, SOMEBODY_ELSE = "right", "other period", "somebody else"
@@ -107,7 +107,6 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
     period first.
     """
     chosen, estimates = by_call(asking.asked), estimates_of(asking, questions)
-    strata = by_fact((fact.matches for fact in questions.facts), {})
     by_id: dict[str, list[AskedQuestion]] = defaultdict(list)
     for one in asking.asked:
         if one.fact_id is not None:
@@ -120,8 +119,8 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
             "periods": periods_text(fact.periods), "question": fact.question,
             "choices_unread": sum(one.kind == "choice" and one.reading.outcome != READ for one in asked),
         }  # fmt: skip
-        if any(halves := halves_of(fact.matches, chosen)):
-            row["win_rate_lost"], row["win_rate_won"] = bounds(strata[fact.fact_id], halves)
+        if (ends := bounds(fact.matches, chosen)) is not None:
+            row["win_rate_lost"], row["win_rate_won"] = ends
         if (found := estimates[fact.fact_id]) is not None:
             row |= {
                 "win_rate": found.win_rate, "win_rate_low": found.low, "win_rate_high": found.high,
@@ -242,24 +241,18 @@ def present_table(present: Sequence[PresentQuestion], asking: Asking, questions:
     return pl.DataFrame(rows, schema=PRESENT_SCHEMA)
 
 
-def told(mean: Mean, lost: Any, won: Any) -> bool | None:
-    """Whether W may be told: it would lie within its interval too if all that could not be read were lost, or won. None
-    where no choice was asked."""
-    return None if lost is None or won is None else bool(mean.facts and mean.low <= lost and won <= mean.high)
-
-
 def summary_of(asking: Asking, questions: Questions, answers: pl.DataFrame, facts: pl.DataFrame) -> Json:
     """What all facts come to: W with its interval, R_k, the bias of position, open answers, periods, counts, cost."""
     asked, held = facts.drop_nulls("win_rate"), facts.drop_nulls("overlap")
     mean = mean_over_facts(asked["win_rate"].to_list(), asked["subject"].to_list())
-    ends = facts["win_rate_lost"].mean(), facts["win_rate_won"].mean()
+    bounded = facts.drop_nulls("win_rate_lost").select(pl.col("win_rate_lost", "win_rate_won").mean()).row(0)
     won, bias = int(asked["won_all"].sum()), bias_of(asking, questions)
     opened = {name: int(facts[f"open_{name.replace(' ', '_')}"].sum()) for name in NAMED}
     named = sum(opened.values())
     found: Json = {
         "facts": facts.height, "facts_with_choices": asked.height,
-        **mean.cells("win_rate"), "win_rate_lost": ends[0], "win_rate_won": ends[1],
-        "win_rate_told": told(mean, *ends),
+        **mean.cells("win_rate"), "win_rate_lost": bounded[0], "win_rate_won": bounded[1],
+        "win_rate_told": None if bounded[0] is None else mean.told(bounded),
         "won_all": won / asked.height if asked.height else None,
         **interval_cells("won_all", korn_graubard(asked["won_all"].to_numpy(), asked["subject"].to_numpy())),
         "matches_a_fact": asked["matches"].mean(), "robust_for_sure": int((asked["robustness"] == 1).sum()),

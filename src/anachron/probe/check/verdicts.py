@@ -110,11 +110,11 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame, decoys: pl.DataFram
 
 
 def mean_win_rates(facts: pl.DataFrame) -> pl.DataFrame:
-    """``fact_id, win_rate, robustness, matches``: W and R over the granularities that a fact has, of one run."""
+    """``fact_id, win_rate, robustness, matches, subject``, W and R over the granularities of each fact, of one run."""
     return (
         facts.filter(pl.col("granularity") != GLOBAL)
         .group_by("fact_id", maintain_order=True)
-        .agg(pl.col("win_rate").mean(), pl.col("robustness").min(), pl.col("matches").sum())
+        .agg(pl.col("win_rate").mean(), pl.col("robustness").min(), pl.col("matches").sum(), pl.col("subject").first())
     )
 
 
