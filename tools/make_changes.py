@@ -68,13 +68,13 @@ def bundled(folder: Path) -> tuple[list[Row], Counter[str]]:
 
 
 def mini_rows() -> list[Row]:
-    """The changes that the bundled facts tell of."""
+    """The changes that the bundled facts tell of, but for those where nobody, or somebody else, came in between."""
     return [
         Row(
             c.subject, c.relation, (office_kind(c.subject) or "public official") if c.relation == "officeholder"
             else c.relation, c.old, c.new, str(c.date), "mini",
         )
-        for c in mini_changes_of_facts() if c.relation in MINI_RELATIONS
+        for c in mini_changes_of_facts(sources.SHORT) if c.relation in MINI_RELATIONS
     ]  # fmt: skip
 
 

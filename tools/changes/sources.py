@@ -13,7 +13,7 @@ from changes.rows import Row, days_apart, first_day
 
 SHORT = 45  # days: who held an office for less stood in for somebody (Liz Truss was prime minister for 49)
 SEATS = 31  # days that two may hold one seat, by the source
-GAP = 366  # days that may lie between the last of one value and the first of the next
+GAP = 366  # days that a driver may go without a race
 
 OFFICE, DEATH, CURRENCY = "officeholder", "alive or dead", "currency"
 WINNER, LEADER, TEAM = "latest winner", "leader", "Formula One team"
@@ -31,7 +31,7 @@ PRODUCTS = (
     "Ruby on Rails", "Angular", "Laravel", "Blender", "Kotlin", "Unity", "Godot", "Microsoft .NET", "Spring Boot",
     "FreeBSD", "Oracle JDK", "React", "Vue", "Elasticsearch", "Redis", "Linux Mint", "MariaDB", "LibreOffice",
     "Red Hat Enterprise Linux", "Symfony", "Apple watchOS", "NumPy", "Julia", "Next.js", "OpenSSL", "nginx", "Scala",
-    "Alpine Linux", "OpenBSD", "Qt", "MediaWiki", "Apache Spark", "Google Chrome",
+    "Alpine Linux", "OpenBSD", "Qt", "MediaWiki", "Apache Spark",
 )  # fmt: skip
 # Read and found wrong, with what the source's notes or common knowledge say against them.
 WRONG = {
@@ -106,7 +106,7 @@ class Holders:
             if name in (old, new) and end is not None and (end - start).days < SHORT and abs((on - start).days) < GAP:
                 return "stood in"
         ends = [end for name, start, end in held if name == old and start < on and end is not None]
-        return "a gap" if ends and (on - max(ends)).days > GAP / 2 else ""
+        return "a gap" if ends and (on - max(ends)).days > SHORT else ""
 
 
 def endoflife(changes: Iterable[dict[str, str]], facts: Iterable[dict[str, str]] = ()) -> Iterator[Row]:

@@ -143,10 +143,10 @@ def _others(values: Iterable[str], *but: str) -> tuple[str, ...]:
     return tuple(name for key, name in names.items() if key not in set(map(name_key, but)))
 
 
-def changes_of_facts(facts: Iterable[Fact | GivenFact]) -> list[Change]:
+def changes_of_facts(facts: Iterable[Fact | GivenFact], gap: int = GAP) -> list[Change]:
     """The changes that facts tell of: a value that ends, and the next of its subject and relation that begins then.
 
-    Between the end of one and the start of the next lie at most `GAP` days. The new one's start is the date, and must
+    Between the end of one and the start of the next lie at most ``gap`` days. The new one's start is the date, and must
     be known to the month. Where two values of a subject hold together for more than `OVERLAP` days nothing took the
     place of anything, so the subject and relation are left out.
     """
@@ -165,7 +165,7 @@ def changes_of_facts(facts: Iterable[Fact | GivenFact]) -> list[Change]:
         if any(last[i] - _start(held[i + 1]) > OVERLAP for i in range(len(held) - 1)):
             continue
         for place, (old, new) in enumerate(pairwise(held)):
-            start, close = new.period.start, _start(new) - last[place] <= GAP
+            start, close = new.period.start, _start(new) - last[place] <= gap
             if start is None or start.month is None or not close or same_name(old.object, new.object):
                 continue
             before = _others((one.object for one in held[:place]), old.object, new.object)

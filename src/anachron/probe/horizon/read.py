@@ -15,7 +15,7 @@ from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.cases import load_cases
 from anachron.io.jobs import Callbacks
 from anachron.io.tables import read_table
-from anachron.probe.horizon.changes import NEEDED, Change, changes_of_facts, changes_of_table
+from anachron.probe.horizon.changes import GAP, NEEDED, Change, changes_of_facts, changes_of_table
 
 CHANGE_SCHEMA: dict[str, type[pl.DataType]] = {
     "subject": pl.String, "relation": pl.String, "relation_id": pl.String, "kind": pl.String, "old": pl.String,
@@ -57,11 +57,12 @@ def read_changes(name: Path | str = MINI_CHANGES, *, callbacks: Callbacks | None
     return _table(found)
 
 
-def mini_changes_of_facts() -> list[Change]:
-    """The changes since `MINI_SINCE` that the facts of ``mini`` and ``mini-updates`` tell of."""
+def mini_changes_of_facts(gap: int = GAP) -> list[Change]:
+    """The changes since `MINI_SINCE` that the facts of ``mini`` and ``mini-updates`` tell of, the old value of which had
+    ended at most ``gap`` days before."""
     facts = [one.fact for one in mini_facts()] + list(known_facts()) + [one.new for one in mini_replacements()]
     once = {(fact.subject, fact.relation_id, fact.object): fact for fact in reversed(facts)}
-    return [change for change in changes_of_facts(reversed(once.values())) if change.date.year >= MINI_SINCE]
+    return [change for change in changes_of_facts(reversed(once.values()), gap) if change.date.year >= MINI_SINCE]
 
 
 def _table(found: pl.DataFrame) -> pl.DataFrame:
