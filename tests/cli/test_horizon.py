@@ -90,7 +90,7 @@ def folder_of(path: Path, later: dict[str, bool]) -> Path:
             "subject": name, "relation": "head coach", "kind": "head coach", "old": f"{name} Old", "new": f"{name} New",
             "date": f"{2021 if name in later else 2018 + i % 2}-0{1 + i % 9}", "popularity": None, "predictable": "",
             "control": "", "margin": (1 + i / 100) if new else -1.0, "margin_decoy": -2.0, "margin_known": 1.0,
-            "known": True, "wins": float(new), "decoy_wins": 0.0,
+            "known": True, "wins": float(new), "decoy_wins": 0.0, "likeliest_decoy_wins": 0.0, "source": None,
         }
         for i, (name, new) in enumerate(known.items())
     ]  # fmt: skip

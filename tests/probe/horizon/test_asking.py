@@ -45,7 +45,9 @@ LISTED = with_values_before(
         Change("X", "mayor", "Cid Cedar", "Dan Dogwood", Date(2020, 5)),
     ]
 )
-ASKED = [ChangeToAsk(one, ("The mayor of X is", "who is the mayor of X?"), ("Eve Elm",), "Fay Fir") for one in LISTED]
+ASKED = [
+    ChangeToAsk(one, ("The mayor of X is", "who is the mayor of X?"), ("Eve Elm",), ("Fay Fir",)) for one in LISTED
+]
 
 
 def named(reading: Reading | None) -> pl.DataFrame:
@@ -116,7 +118,7 @@ def test_whoever_comes_back_makes_a_change_unasked_and_no_other() -> None:
             Change("Y", "mayor", "Ann", "Cid", Date(2020, 5)),
         ]
     )
-    asked = [ChangeToAsk(one, ("who?",), (), None) for one in listed]
+    asked = [ChangeToAsk(one, ("who?",), (), ()) for one in listed]
     table = answered(asked, {"who?": Reading(READ, "ann")})
     assert table["named"].to_list() == [TWICE, TWICE, OLD]
     assert table["wins"].to_list() == [None, None, 0]
@@ -128,7 +130,7 @@ def test_controls() -> None:
         Change("X", "mayor", "Ann", "", Date(2020, 5), control=STILL),
         Change("Z", "mayor", "Old", "New", Date(2020, 5), control=INVENTED),
     ]
-    asked = [ChangeToAsk(one, (f"who of {one.subject}?",), (), "Fay") for one in rows]
+    asked = [ChangeToAsk(one, (f"who of {one.subject}?",), (), ("Fay",)) for one in rows]
 
     def wins(name: str) -> list[float | None]:
         return answered(asked, {one.question: Reading(READ, name) for one in asked})["wins"].to_list()
@@ -140,7 +142,7 @@ def test_controls() -> None:
 
 def test_only_decoys_that_are_named_weigh_against_new_values_in_the_test_of_a_leak() -> None:
     changes = [Change(f"S{i}", "mayor", f"O{i}", f"N{i}", Date(2020, 5)) for i in range(30)]
-    asked = [ChangeToAsk(one, (f"who of {one.subject}?",), (), f"F{one.subject}") for one in changes]
+    asked = [ChangeToAsk(one, (f"who of {one.subject}?",), (), (f"F{one.subject}",)) for one in changes]
 
     def test(*shares: int) -> pl.DataFrame:
         names = [f"n{i}" for i in range(shares[0])] + [f"fs{i}" for i in range(shares[0], sum(shares))]

@@ -113,8 +113,8 @@ def test_others_and_decoys_are_never_values_of_the_subject() -> None:
     asked = changes_to_ask(changes)
     assert len(asked) == 6
     for one in asked:
-        own, drawn = {one.change.old, one.change.new}, [*one.others, one.decoy]
-        assert len(set(drawn)) == 4
+        own, drawn = {one.change.old, one.change.new}, [*one.others, *one.decoys]
+        assert len(set(drawn)) == len(drawn) == 6
         assert not own & set(drawn)
     assert changes_to_ask(list(reversed(changes))) == list(reversed(asked))
 

@@ -11,9 +11,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from scipy.stats import binom
 
-from anachron.probe.horizon.fit import ChangePreferences, fit_horizon, quantiles
+from anachron.probe.horizon.curves import GONE, Curves, finer, one_fall, together, two_falls, with_gap
+from anachron.probe.horizon.fit import ChangePreferences, fit_horizon, misfit, quantiles
 from anachron.probe.horizon.kinds import kind_horizons, pooled_weights
-from anachron.probe.horizon.likelihood import FLOOR, GONE, PLATEAU, SLOPE, Curves, counted, curves_at, fit_curves
+from anachron.probe.horizon.likelihood import FLOOR, PLATEAU, SLOPE, counted, fit_curves
 
 FIRST, LAST = 2010 * 12, 2026 * 12
 
@@ -28,13 +29,13 @@ def simulated(size: int, halving: float, seed: int, plateau: float = 0.8, floor:
 
 @given(st.floats(24000, 24400), st.sampled_from([1.5, 6.0, 48.0]), st.sampled_from([0.7, 1.0, 3.5]))
 def test_a_curve_is_half_at_its_halving_date_and_gone_at_its_end(halving: float, lag: float, shape: float) -> None:
-    curve = Curves(np.array([halving]), np.array([lag]), np.array([shape]))
+    curve = Curves.of([halving], [lag], [shape])
     times = np.array([halving, curve.end[0], halving + lag, halving + lag + 1, halving - 1200])
     np.testing.assert_allclose(curve.learned(times)[0], [0.5, GONE, 0, 0, 1], atol=2e-3 if shape < 1 else 1e-6)
 
 
 def test_a_curve_without_a_lag_is_a_step() -> None:
-    curve = Curves(np.array([100.0]), np.array([0.0]), np.array([1.0]))
+    curve = Curves.of([100.0], [0.0], [1.0])
     assert curve.learned(np.array([99.5, 100.5])).tolist() == [[1.0, 0.0]]
     assert curve.end.tolist() == [100.0]
 
@@ -47,7 +48,7 @@ def test_coefficients_are_those_of_a_general_optimiser() -> None:
         random.choice([-1.0, 0, 1.0], size),
         random.random(size) < 0.3,
     )
-    learned_of = Curves(np.array([2018.0 * 12]), np.array([24.0]), np.array([1.5]))
+    learned_of = Curves.of([2018.0 * 12], [24.0], [1.5])
     wins = (random.random(size) < 0.1 + 0.7 * learned_of.learned(month + 0.5)[0]) * 1.0
     ones = np.ones(size)
     counts = counted(month, wins, np.column_stack([ones, popular]), np.column_stack([ones, easy]))
@@ -73,7 +74,7 @@ def test_coefficients_are_those_of_a_general_optimiser() -> None:
 def test_the_evidence_is_the_integral_over_guess_and_plateau() -> None:
     answers = simulated(200, 2018 * 12, 1)
     counts = answers.counts()
-    curve = Curves(np.array([2018.0 * 12]), np.array([0.0]), np.array([1.0]))
+    curve = Curves.of([2018.0 * 12], [0.0], [1.0])
     learned = curve.learned(counts.month)
     fits = fit_curves(counts, learned)
     guess, plateau = np.meshgrid(np.linspace(-6, 3, 400), np.linspace(-4, 7, 400), indexing="ij")
@@ -94,6 +95,117 @@ def test_a_step_is_found_within_its_interval(halving: int) -> None:
     assert low <= halving <= high
     assert high - low < 8
     assert abs(middle - halving) < 4
+
+
+def shaped(learned: np.ndarray, month: np.ndarray, seed: int, *groups: np.ndarray) -> ChangePreferences:
+    """Answers of a model that has learned this share of each change; 80 % of it is known, and 10 % guessed."""
+    known = 0.8 * learned
+    wins = (np.random.default_rng(seed).random(len(month)) < known + (1 - known) * 0.1) * 1.0
+    return ChangePreferences(month, wins, np.arange(len(month)), groups=groups)
+
+
+def months_of(size: int, seed: int) -> np.ndarray:
+    return np.random.default_rng([seed, size]).integers(FIRST, LAST, size)
+
+
+@pytest.mark.parametrize(("left", "halving"), [(0.3, 2016 * 12), (0.7, 2020 * 12)])
+def test_two_falls_are_found(left: float, halving: int) -> None:
+    month = months_of(2000, 3)
+    found = fit_horizon(shaped(np.where(month < 2016 * 12, 1, np.where(month < 2020 * 12, left, 0)), month, 4))
+    assert found.told
+    assert found.families()[1] > 0.9
+    low, high = found.halving((0.025, 0.975))
+    assert int(low) <= halving <= high
+
+
+def test_a_gap_before_the_end_is_found() -> None:
+    month = months_of(2000, 3)
+    gap = (month >= 2016 * 12) & (month < 2018 * 12)
+    found = fit_horizon(shaped((month < 2020 * 12) & ~gap, month, 4))
+    assert found.told
+    assert found.families()[2] > 0.9
+    low, high = found.halving((0.025, 0.975))
+    assert int(low) <= 2020 * 12 <= high
+
+
+def test_answers_that_fit_no_curve_give_no_date() -> None:
+    month = months_of(2000, 3)
+    found = fit_horizon(shaped((month < 2020 * 12) & (month // 24 % 2 == 0), month, 4))  # three gaps
+    assert found.inside > 0.99
+    assert found.fits_by < 0.01
+    assert not found.told
+
+
+@pytest.mark.few(1)
+def test_a_steady_decline_is_no_end() -> None:
+    for seed in range(5):
+        month = months_of(1000, seed)
+        steady = 1 - 0.8 * (month - FIRST) / (LAST - FIRST)
+        assert not fit_horizon(shaped(steady, month, seed)).told
+
+
+def test_a_source_that_ends_is_no_horizon() -> None:
+    """A model that prefers half of the new values of one source, which ends in 2020, and 20 % of another's."""
+    random, month = np.random.default_rng(5), months_of(1500, 5)
+    source = np.where((month < 2020 * 12) & (random.random(1500) < 0.8), "one", "other")
+    wins = (random.random(1500) < np.where(source == "one", 0.5, 0.2)) * 1.0
+    assert fit_horizon(ChangePreferences(month, wins, np.arange(1500))).told
+    assert not fit_horizon(ChangePreferences(month, wins, np.arange(1500), groups=(source,))).told
+
+
+def test_effects_of_groups_are_those_of_a_general_optimiser() -> None:
+    random, size = np.random.default_rng(6), 400
+    month = random.integers(FIRST, LAST, size)
+    kind, source = random.choice(["a", "b", "c"], size), random.choice(["r", "s"], size)
+    learned = (month < 2018 * 12) * 1.0
+    wins = (random.random(size) < 0.1 + 0.6 * learned) * 1.0
+    answers = ChangePreferences(month, wins, np.arange(size), groups=(kind, source))
+    counts = answers.counts((0.3, 0.6))
+    found = fit_curves(counts, Curves.of([2018.0 * 12], [0.0], [1.0]).learned(counts.month))
+    deviations = {"a": 0.3, "b": 0.3, "c": 0.3, "r": 0.6, "s": 0.6}
+
+    def loss(at: np.ndarray) -> float:
+        effects = dict(zip(deviations, at[2:], strict=True))
+        total = sum((value / deviations[name]) ** 2 / 2 for name, value in effects.items())
+        total += ((at[0] - FLOOR[0]) / FLOOR[1]) ** 2 / 2 + ((at[1] - PLATEAU[0]) / PLATEAU[1]) ** 2 / 2
+        for i in range(size):
+            effect = effects[kind[i]] + effects[source[i]]
+            known = learned[i] * expit(at[1] + effect)
+            chance = known + (1 - known) * expit(at[0] + effect)
+            total -= np.log(chance if wins[i] else 1 - chance)
+        return total
+
+    best = minimize(loss, found.coefficients[0] + 0.2, method="BFGS")
+    np.testing.assert_allclose(found.coefficients[0], best.x, atol=0.02)
+    assert -found.posterior[0] == pytest.approx(best.fun, abs=0.01)
+    # the information is the second derivative of that, in expectation: near it with so many answers
+    step = 0.05 * np.eye(len(best.x))
+    second = [
+        [sum(i * j * loss(best.x + i * one + j * other) for i in (-1, 1) for j in (-1, 1)) / 0.01 for one in step]
+        for other in step
+    ]
+    np.testing.assert_allclose(found.information[0], second, rtol=0.2, atol=4)
+
+
+def test_small_groups_and_a_single_one_have_no_effect() -> None:
+    month = months_of(60, 0)
+    kind = np.array(["a"] * 30 + ["b"] * 25 + ["c"] * 5)
+    answers = ChangePreferences(month, np.ones(60), np.arange(60), groups=(kind, np.full(60, "one")))
+    counts = answers.counts((0.3, 0.6))
+    assert counts.deviations.tolist() == [0.3, 0.3]
+    assert (counts.trials @ counts.g).tolist() == [30, 25]
+
+
+def test_a_fit_is_rejected_as_rarely_as_it_says() -> None:
+    random, rejected = np.random.default_rng(0), 0
+    for _ in range(300):
+        month = random.integers(FIRST, LAST, 400)
+        chance = np.where(month < 2018 * 12, 0.7, 0.1)
+        answers = ChangePreferences(month, (random.random(400) < chance) * 1.0, np.arange(400))
+        counts = answers.counts()
+        rejected += misfit(counts, np.where(counts.month < 2018 * 12, 0.7, 0.1)) < 0.05
+    # four of some 32 parts are taken for what is fitted, which nothing was here, so a little more often than 5 %
+    assert rejected <= 300 * 0.13
 
 
 @pytest.mark.few(1)
@@ -137,24 +249,51 @@ def test_kinds_with_few_changes_are_told_by_the_others() -> None:
 
 def test_pooled_weights_are_those_of_a_naive_sum() -> None:
     random = np.random.default_rng(0)
-    evidence, dates = random.normal(size=(3, 5)), np.arange(5) * 6.0
+    evidence, dates, before = random.normal(size=(3, 5)), np.arange(5) * 6.0, random.dirichlet(np.ones(5))
     expected = np.zeros((3, 5))
     for spread in (1.0, 3.0, 6.0, 12.0, 24.0, 48.0):
         normal = np.exp(-(((dates[:, None] - dates[None, :]) / spread) ** 2) / 2)
         normal /= normal.sum(axis=0)
+        likely = 0.0
         for common in range(5):
-            marginal = [sum(np.exp(evidence[k, i]) * normal[i, common] for i in range(5)) for k in range(3)]
-            for k in range(3):
-                rest = np.prod([marginal[j] for j in range(3) if j != k])
-                expected[k] += [np.exp(evidence[k, i]) * normal[i, common] * rest for i in range(5)]
+            of_all = [sum(np.exp(evidence[k, i]) * normal[i, common] for i in range(5)) for k in range(3)]
+            likely += before[common] * np.prod(of_all)
+        for kind in range(3):
+            for own in range(5):
+                near = sum(before[common] * normal[own, common] for common in range(5))
+                expected[kind, own] += likely * near * np.exp(evidence[kind, own])
     np.testing.assert_allclose(
-        pooled_weights(evidence, dates), expected / expected.sum(axis=1, keepdims=True), atol=1e-9
+        pooled_weights(evidence, dates, before), expected / expected.sum(axis=1, keepdims=True), atol=1e-9
     )
 
 
+def test_curves_of_two_falls_and_of_a_gap_by_hand() -> None:
+    falls, gap = two_falls(np.array([10, 20])), with_gap(np.array([10, 20]))
+    assert falls.left.tolist() == [0.2, 0.4, 0.6, 0.8]
+    times = np.array([9.0, 10.0, 19.0, 20.0])
+    assert falls.learned(times).tolist() == [[1, left, left, 0] for left in falls.left]
+    assert falls.halving.tolist() == [10, 10, 20, 20]
+    assert falls.end.tolist() == [20] * 4
+    assert gap.rows()[:, :1].tolist() == [[20]]  # of six months; the longer ones would not have ended
+    assert gap.learned(np.array([9.0, 10, 15, 16, 19, 20])).tolist() == [[1, 0, 0, 1, 1, 0]]
+    assert gap.halving.tolist() == gap.end.tolist() == [20]
+
+
+def test_finer_curves_are_all_shifts_once() -> None:
+    months = np.arange(10, 60, 6)
+    found = finer(together(one_fall(months[:2]), two_falls(months)[[5]], with_gap(months)[[0]]), 2, 10, 50)
+    rows = {tuple(row) for row in found.rows().tolist()}
+    assert len(rows) == len(found)
+    assert {row[0] for row in rows if row[3] == np.inf} == {10, 11, 12, 14, 15, 16, 17, 18}
+    [fall] = two_falls(months)[[5]].rows()
+    wanted = {(fall[0] + i, fall[3] + j) for i in range(-2, 3) for j in range(-2, 3) if fall[3] + j >= 10}
+    assert {(row[0], row[3]) for row in rows if row[0] <= row[4] < np.inf} == wanted
+
+
 def test_every_curve_of_the_grid_is_there_once() -> None:
-    curves = curves_at(np.arange(10, 13))
-    rows = np.column_stack([curves.halving, curves.lag, curves.shape])
+    months = np.arange(10, 40, 6)
+    curves = together(one_fall(months), two_falls(months), with_gap(months))
+    rows = curves.rows()
     assert len(np.unique(rows, axis=0)) == len(rows)
 
 

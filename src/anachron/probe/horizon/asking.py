@@ -17,11 +17,11 @@ from anachron.probe.ask.matching import READ, Reading, plain, read_name
 from anachron.probe.ask.questions import Questions
 from anachron.probe.ask.wordings import wordings_of
 from anachron.probe.horizon.changes import STILL, Change, about
-from anachron.probe.horizon.measure import PREFERENCE_SCHEMA, change_cells
+from anachron.probe.horizon.measure import DECOY, NOBODY, PREFERENCE_SCHEMA, change_cells
 from anachron.probe.horizon.questions import ChangeToAsk
 from anachron.text.languages import language_of
 
-NEW, LATER, OLD, EARLIER, DECOY, NOBODY = "new", "later holder", "old", "earlier holder", "decoy", "somebody else"
+NEW, LATER, OLD, EARLIER = "new", "later holder", "old", "earlier holder"
 WON, LOST = (NEW, LATER), (OLD, EARLIER)
 TWICE = "not asked: somebody held before and after"
 UNASKED = "not asked: the budget ended"
@@ -82,8 +82,9 @@ def answered(asked: Sequence[ChangeToAsk], readings: Mapping[str, Reading]) -> p
 
     readings: by the question. ``named``: one of `WON`, `LOST`, `DECOY` and `NOBODY`; or why no name was read, or why
     nothing was asked. ``known``: whether it is of `WON` or `LOST`. ``wins``: 1 of `WON`, 0 of `LOST`, else empty.
-    ``decoy_wins``: 1 where the decoy is named, 0 where another name is, else empty. Margins are empty. Of a control
-    that still holds the old value, and has no new one, the decoy counts as the new one.
+    ``likeliest_decoy_wins``: 1 where a decoy is named, 0 where another name is, else empty; ``decoy_wins``: the same by
+    the number of decoys. Margins are empty. Of a control that still holds the old value, and has no new one, the decoys
+    count as the new one.
     """
     sides_of = sides(asked)
     rows: list[dict[str, Any]] = []
@@ -93,11 +94,12 @@ def answered(asked: Sequence[ChangeToAsk], readings: Mapping[str, Reading]) -> p
             wins: float | None = 1.0
         else:
             wins = 1.0 if named in WON else 0.0 if named in LOST else None
-        compared = one.decoy is not None and named in (*WON, *LOST, DECOY, NOBODY)
+        compared = one.decoys and named in (*WON, *LOST, DECOY, NOBODY)
         rows.append(
             change_cells(one.change) | {
                 "margin": None, "margin_decoy": None, "margin_known": None, "known": named in (*WON, *LOST),
-                "wins": wins, "decoy_wins": float(named == DECOY) if compared else None, "named": named,
+                "wins": wins, "decoy_wins": (named == DECOY) / len(one.decoys) if compared else None,
+                "likeliest_decoy_wins": float(named == DECOY) if compared else None, "named": named,
             }
         )  # fmt: skip
     return pl.DataFrame(rows, schema=PREFERENCE_SCHEMA)
@@ -116,4 +118,4 @@ def _named(one: ChangeToAsk, sides_of: Sides, reading: Reading | None) -> str:
         return NEW if name == plain(one.change.new) else LATER
     if name in until:
         return OLD if name == plain(one.change.old) else EARLIER
-    return DECOY if one.decoy is not None and name == plain(one.decoy) else NOBODY
+    return DECOY if name in map(plain, one.decoys) else NOBODY

@@ -32,8 +32,8 @@ class Change:
     relation: its label; relation_id: where it has one. popularity: of the subject, the larger the better known.
     predictable: how well the new value could be told beforehand, one of `GRADES`; empty where nobody said. control:
     `STILL` of a row whose old value still holds, `INVENTED` of a subject that does not exist; empty of a change. kind:
-    what sort of change it is, by which they are grouped; by default the relation. before: values that the subject had
-    earlier.
+    what sort of change it is, by which they are grouped; by default the relation. source: who tells of it, if known.
+    before: values that the subject had earlier.
     """
 
     subject: str
@@ -46,6 +46,7 @@ class Change:
     predictable: str = ""
     control: str = ""
     kind: str = ""
+    source: str = ""
     before: tuple[str, ...] = ()
 
     @property
@@ -73,7 +74,7 @@ def month_text(month: float) -> str:
 
 def changes_of_table(table: pl.DataFrame) -> list[Change]:
     """Changes of a table with `NEEDED`, and where they are there ``relation_id, popularity, predictable, control,
-    kind``. ``predictable`` is one of `GRADES`, or yes (which is high) or no.
+    kind, source``. ``predictable`` is one of `GRADES`, or yes (which is high) or no.
 
     Raises `DataError` naming row (counted from 1), column, value and rule.
     """
@@ -104,7 +105,7 @@ def _change(row: dict[str, object], number: int) -> Change:
         texts["subject"], texts["relation"], texts["old"], texts["new"], date,
         relation_id=str(row.get("relation_id") or "").strip() or None, popularity=popularity,
         predictable=_grade(row.get("predictable"), number),
-        control=control, kind=str(row.get("kind") or "").strip(),
+        control=control, kind=str(row.get("kind") or "").strip(), source=str(row.get("source") or "").strip(),
     )  # fmt: skip
 
 

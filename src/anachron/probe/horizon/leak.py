@@ -1,10 +1,11 @@
 """Does a model know changes after a claimed cut-off?
 
-After an honest cut-off nothing is known, so a new value is preferred to the old one no more often than a decoy: a
-name of its kind that the subject never had. Each change after the claim is its own pair of the two. Changes that
-could be told beforehand (of medium or high predictability) are left out. Where it is known when the model was
-published, changes after that day cannot be known, and what their new values are ahead of decoys is what names are
-likelier without knowledge: it is taken off.
+After an honest cut-off nothing is known, so a new value is preferred to the old one no more often than decoys: names
+of its kind that the subject never had. Each change after the claim is its own pair of the two. Changes that could be
+told beforehand (of medium or high predictability) are left out. But a new value may be a better guess than most decoys
+without any knowledge. Where it is known when the model was published, changes after that day cannot be known, and what
+their new values are ahead of decoys is taken off. Where it is not, a leak is seen only if new values win more often
+than the likeliest decoy of each change; if they are ahead of decoys on average alone, there is no verdict.
 
 Silence is no honesty: where the answers to too many of these changes were not given or not read, or too few can be
 tested, there is no verdict (`Leak.error`).
@@ -15,6 +16,7 @@ from math import nan
 
 import numpy as np
 import polars as pl
+from scipy.stats import norm
 
 from anachron.analysis.statistics import sign_flips
 from anachron.core.errors import ConfigError
@@ -24,6 +26,7 @@ from anachron.probe.horizon.changes import FORESEEN
 from anachron.probe.horizon.measure import comparable
 
 CONFIDENCE = 0.95
+POWER = 0.8
 LEAST = 10  # changes after the claim, for a test
 PERMUTATIONS = 9999
 # Of answers: to say that it does not know is one, which the question offers.
@@ -34,20 +37,25 @@ NO_ANSWER = (UNASKED, UNANSWERED, EMPTY, UNREADABLE)
 class Leak:
     """What was found after the claim.
 
-    changes: how many were tested, of subjects that the model knows. new, decoy: shares of them in which the new value,
-    and the decoy, is preferred to the old one. ahead: what new values are ahead of decoys after the day of publication,
-    in shares; 0 where that is not known. p: one-sided, of such an excess by chance; NaN of too few changes. rows: those
-    whose new value is preferred, the surest first: what gave it away, if anything did. asked: how many changes after
-    the claim were to be asked about; judged: of how many an answer was read, or a score computed. error: why there is
-    no verdict, if there is none.
+    changes: how many were tested, of subjects that the model knows. new, decoy, likeliest: shares of them in which the
+    new value, decoys (mean), and the likeliest decoy are preferred to the old one. ahead: what new values are ahead of
+    decoys after the day of publication, in shares; 0 where that is not known. p: one-sided, of new values so far ahead
+    of decoys by chance, NaN of too few changes; p_likeliest: so far ahead of the likeliest decoy, where that is tested.
+    smallest: the least share of changes known that would be seen in four of five such tests. rows: those whose new
+    value is preferred, the surest first: what gave it away, if anything did. asked: how many changes after the claim
+    were to be asked about; judged: of how many an answer was read, or a score computed. error: why there is no verdict,
+    if there is none.
     """
 
     claim: int
     changes: int
     new: float
     decoy: float
+    likeliest: float
     ahead: float
     p: float
+    p_likeliest: float | None
+    smallest: float
     rows: pl.DataFrame
     asked: int
     judged: int
@@ -60,7 +68,8 @@ class Leak:
 
     @property
     def leaked(self) -> bool:
-        return self.told and self.p < 1 - CONFIDENCE
+        p = self.p if self.p_likeliest is None else self.p_likeliest
+        return self.told and p < 1 - CONFIDENCE
 
 
 def check_claim(claim: int | None, released: int | None) -> None:
@@ -78,10 +87,10 @@ def leak_after(
     year 0).
 
     Without ``released`` (likewise) the signs of what subjects sum up to are flipped
-    (`anachron.analysis.statistics.sign_flips`); with it their subjects change sides between before and after that
-    month. Subjects, never changes, are what is exchanged, for answers about one depend on each other. min_judged:
-    share (0 to 1) of the changes after the claim of which an answer must have been read; at least `LEAST` must be
-    testable too.
+    (`anachron.analysis.statistics.sign_flips`), against decoys and against the likeliest of each change; with it their
+    subjects change sides between before and after that month. Subjects, never changes, are what is exchanged, for
+    answers about one depend on each other. min_judged: share (0 to 1) of the changes after the claim of which an answer
+    must have been read; at least `LEAST` must be testable too.
     """
     after = (pl.col("month") > claim) & ~pl.col("predictable").is_in(FORESEEN)
     of_claim = after if released is None else after & (pl.col("month") <= released)
@@ -92,17 +101,46 @@ def leak_after(
     unknowable = said.filter(pl.col("month") > released) if released is not None else said.clear()
     tested = said.filter(pl.col("month") <= released) if released is not None else said
     rows = tested.filter(pl.col("wins") == 1).sort("margin", descending=True)
-    new, decoy = (_mean(tested[name]) for name in ("wins", "decoy_wins"))
+    new, decoy, likeliest = (_mean(tested[name]) for name in ("wins", "decoy_wins", "likeliest_decoy_wins"))
+    shares = new, decoy, likeliest
     if error := _too_little(*counts, min_judged, tested.height, None if released is None else unknowable.height):
-        return Leak(claim, tested.height, new, decoy, 0.0, nan, rows, *counts, error)
-    excess, before = _by_subject(tested), new - decoy
+        return Leak(claim, tested.height, *shares, 0.0, nan, None, nan, rows, *counts, error)
+    excess = _by_subject(tested, "decoy_wins")
     if released is None:
-        two_sided = sign_flips(np.zeros(len(excess)), excess[:, 0], seed=seed)
-        p = two_sided / 2 if excess[:, 0].sum() > 0 else 1 - two_sided / 2
-        return Leak(claim, tested.height, new, decoy, 0.0, p, rows, *counts)
-    later = _by_subject(unknowable)
+        over = _by_subject(tested, "likeliest_decoy_wins")
+        p, surely = (_ahead(sums[:, 0], seed) for sums in (excess, over))
+        luck = None if surely < 1 - CONFIDENCE or p >= 1 - CONFIDENCE else _lucky(shares, p)
+        smallest = _smallest(over, max(0.0, shares[2] - shares[1]), shares[1])
+        return Leak(claim, tested.height, *shares, 0.0, p, surely, smallest, rows, *counts, luck)
+    later = _by_subject(unknowable, "decoy_wins")
     ahead = float(later[:, 0].sum() / later[:, 1].sum())
-    return Leak(claim, tested.height, new, decoy, ahead, _apart(excess, later, before - ahead, seed), rows, *counts)
+    p = _apart(excess, later, shares[0] - shares[1] - ahead, seed)
+    smallest = _smallest(excess, 0.0, shares[1] + ahead, later)
+    return Leak(claim, tested.height, *shares, ahead, p, None, smallest, rows, *counts)
+
+
+def _ahead(sums: np.ndarray, seed: int) -> float:
+    """One-sided p of sums by subject so far above 0, by flips of their signs."""
+    two_sided = sign_flips(np.zeros(len(sums)), sums, seed=seed)
+    return two_sided / 2 if sums.sum() > 0 else 1 - two_sided / 2
+
+
+def _lucky(shares: tuple[float, float, float], p: float) -> str:
+    new, decoys, likeliest = (f"{100 * share:.0f} %" for share in shares)
+    return (
+        f"new values are preferred in {new}, decoys in {decoys} (p {p:.3f}), but the likeliest decoy of each in "
+        f"{likeliest}, so lucky guesses may explain it; give the month of publication with --released"
+    )
+
+
+def _smallest(tested: np.ndarray, behind: float, floor: float, later: np.ndarray | None = None) -> float:
+    """The share of changes known that is seen in `POWER` of such tests, at most 1, by normal approximation.
+
+    tested, later: as of `_by_subject`, of the changes that are compared. behind: what new values that nobody knows are
+    behind what they are held against. floor: the share of them that wins.
+    """
+    error = sum((part[:, 0] ** 2).sum() / part[:, 1].sum() ** 2 for part in (tested, later) if part is not None) ** 0.5
+    return min(1.0, float((norm.isf(1 - CONFIDENCE) + norm.ppf(POWER)) * error + behind) / max(1 - floor, 1e-9))
 
 
 def _too_little(asked: int, judged: int, min_judged: float, tested: int, unknowable: int | None) -> str | None:
@@ -123,10 +161,10 @@ def _mean(values: pl.Series) -> float:
     return float(values.mean()) if len(values) else nan  # type: ignore[arg-type]
 
 
-def _by_subject(rows: pl.DataFrame) -> np.ndarray:
+def _by_subject(rows: pl.DataFrame, decoys: str) -> np.ndarray:
     """What new values are ahead of decoys, and of how many changes, by subject: shape (subjects, 2)."""
     sums = rows.group_by("subject", maintain_order=True).agg(
-        (pl.col("wins") - pl.col("decoy_wins")).sum().alias("ahead"), pl.len().cast(pl.Float64).alias("changes")
+        (pl.col("wins") - pl.col(decoys)).sum().alias("ahead"), pl.len().cast(pl.Float64).alias("changes")
     )
     return sums.select("ahead", "changes").to_numpy()
 

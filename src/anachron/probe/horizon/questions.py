@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import inf, log
 
 from anachron.core.draws import draw
 from anachron.probe.horizon.changes import Change
@@ -14,6 +15,7 @@ from anachron.text.questions import SUBJECT_SLOT, fill_question, role_questions
 from anachron.text.words import words_of
 
 OTHERS = 3  # plausible values that the old one must beat
+DECOYS = 3  # more of them, in the place of the new one
 BEFORE = 3  # of the values that the subject had earlier, so many of the latest are scored
 STATEMENTS = 2  # of the statements of a relation that are used, beside its question
 Wordings = Callable[[Change], Sequence[str]]
@@ -23,15 +25,15 @@ Wordings = Callable[[Change], Sequence[str]]
 class ChangeToAsk:
     """A change, the prompts that a value answers, and other values of its kind.
 
-    others: values that its subject never had, which the old one must beat for the subject to count as known. decoy:
-    one more, in the place of the new value: how often it beats the old one is the chance of a name that nothing is
-    known of. None where the changes give too few values.
+    others: values that its subject never had, which the old one must beat for the subject to count as known. decoys:
+    more of them, in the place of the new value: how often one beats the old value is the chance of a name that nothing
+    is known of. Fewer, or none, where the changes give too few values.
     """
 
     change: Change
     prompts: tuple[str, ...]
     others: tuple[str, ...]
-    decoy: str | None
+    decoys: tuple[str, ...]
 
     @property
     def question(self) -> str:
@@ -42,8 +44,7 @@ class ChangeToAsk:
     def names(self) -> tuple[str, ...]:
         """All that is scored behind each prompt: the new value, where there is one, and the rest."""
         change = self.change
-        decoy = () if self.decoy is None else (self.decoy,)
-        found = (change.new, change.old, *change.before[-BEFORE:], *self.others, *decoy)
+        found = (change.new, change.old, *change.before[-BEFORE:], *self.others, *self.decoys)
         return tuple(dict.fromkeys(name for name in found if name))
 
 
@@ -81,15 +82,19 @@ def bundled_wordings(change: Change) -> tuple[str, ...]:
 def changes_to_ask(changes: Sequence[Change], wordings: Wordings = bundled_wordings) -> list[ChangeToAsk]:
     """The changes that can be asked, in their order, each with names drawn from other subjects of its group.
 
-    The draw depends on the change and on the values of its group alone.
+    The draw depends on the change and on the values of its group alone. Where the changes have popularity, the decoys
+    are those whose subjects are about as popular (by powers of e), for names that are read more often win more often.
     """
     values: dict[str, set[str]] = defaultdict(set)
+    popular: dict[tuple[str, str], float] = {}
     held: dict[tuple[str, str], set[str]] = defaultdict(set)
     for change in changes:
         own = {value for value in (change.old, change.new, *change.before) if value}
         held[change.subject, change.relation] |= own
         if not change.control:
             values[change.group] |= own
+            for value in own if change.popularity else ():
+                popular[change.group, value] = max(popular.get((change.group, value), 0.0), change.popularity or 0.0)
     found = []
     for change in changes:
         prompts = tuple(dict.fromkeys(wordings(change)))
@@ -99,6 +104,13 @@ def changes_to_ask(changes: Sequence[Change], wordings: Wordings = bundled_wordi
             key=lambda name: draw("other", f"{change.subject}\n{change.relation}\n{change.date}\n{name}"),
         )
         if prompts:
-            others = tuple(pool[:OTHERS])
-            found.append(ChangeToAsk(change, prompts, others, pool[OTHERS] if len(pool) > OTHERS else None))
+            decoys = sorted(pool[OTHERS:], key=lambda name: _apart(change, popular.get((change.group, name))))
+            found.append(ChangeToAsk(change, prompts, tuple(pool[:OTHERS]), tuple(decoys[:DECOYS])))
     return found
+
+
+def _apart(change: Change, popularity: float | None) -> float:
+    """How far apart in popularity, in whole powers of e; where that is not known, behind all others."""
+    if not change.popularity:
+        return 0.0
+    return round(abs(log(change.popularity / popularity))) if popularity else inf

@@ -58,8 +58,8 @@ def read_changes(name: Path | str = MINI_CHANGES, *, callbacks: Callbacks | None
 
 
 def mini_changes_of_facts(gap: int = GAP) -> list[Change]:
-    """The changes since `MINI_SINCE` that the facts of ``mini`` and ``mini-updates`` tell of, the old value of which had
-    ended at most ``gap`` days before."""
+    """The changes since `MINI_SINCE` that the facts of ``mini`` and ``mini-updates`` tell of, whose old value ended at
+    most ``gap`` days before."""
     facts = [one.fact for one in mini_facts()] + list(known_facts()) + [one.new for one in mini_replacements()]
     once = {(fact.subject, fact.relation_id, fact.object): fact for fact in reversed(facts)}
     return [change for change in changes_of_facts(reversed(once.values()), gap) if change.date.year >= MINI_SINCE]

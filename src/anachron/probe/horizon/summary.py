@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
@@ -13,10 +13,10 @@ from scipy.special import expit
 from anachron.analysis.statistics import sign_flips
 from anachron.io.files import Json
 from anachron.probe.horizon.changes import CONTROLS, INVENTED, STILL, month_text
-from anachron.probe.horizon.fit import BAND, Horizon, fit_horizon, quantiles
+from anachron.probe.horizon.fit import BAND, MISFIT, TOLD, Horizon, fit_horizon, quantiles
 from anachron.probe.horizon.kinds import kind_horizons
-from anachron.probe.horizon.leak import CONFIDENCE, Leak
-from anachron.probe.horizon.measure import change_preferences, comparable, usable
+from anachron.probe.horizon.leak import CONFIDENCE, Leak, leak_after
+from anachron.probe.horizon.measure import change_preferences, comparable, dated, usable
 
 LEAST = 20  # changes, for a curve
 SHOWN = 20  # changes that gave a leak away, in a summary
@@ -32,9 +32,18 @@ KINDS_SCHEMA: dict[str, type[pl.DataType]] = {
 
 
 def horizon_of(table: pl.DataFrame) -> Horizon | None:
-    """The horizon by a table of preferences; None where fewer than `LEAST` changes say something."""
-    rows = usable(table)
-    return fit_horizon(change_preferences(rows)) if rows.height >= LEAST else None
+    """The horizon by a table of preferences; None where fewer than `LEAST` changes say something.
+
+    The same is fitted to decoys, of which nothing can be known: where they have a horizon too, none is told.
+    """
+    rows = dated(table)
+    if usable(table).height < LEAST:
+        return None
+    found, decoys = fit_horizon(change_preferences(rows)), comparable(table)
+    if not found.told or decoys.height < LEAST:
+        return found
+    placebo = fit_horizon(change_preferences(decoys.with_columns(wins=pl.col("decoy_wins"))))
+    return replace(found, placebo=placebo.inside)
 
 
 def counts_of(table: pl.DataFrame) -> Json:
@@ -70,14 +79,35 @@ def horizon_json(found: Horizon | None, table: pl.DataFrame) -> Json:
         return {"told": False, "reason": reason, "counts": counts}
     guess, plateau = _levels(found)
     about: Json = {
-        "told": found.told, "chance_of_horizon": found.inside, "plateau": plateau, "floor": guess,
+        "told": found.told, "chance_of_horizon": found.inside, "chance_of_fit": found.fits_by,
+        "chance_of_horizon_of_decoys": found.placebo, "plateau": plateau, "floor": guess,
         "changes_as_one": found.design, "counts": counts,
+        "curves": dict(zip(("one fall", "two falls", "gap"), found.families(), strict=True)),
     }  # fmt: skip
     if not found.told:
-        share = 100 * counts["new_preferred"]
-        reason = f"that it prefers the new value ({share:.0f} %) does not surely depend on the date of the change"
-        return about | {"reason": reason}
-    return about | {"halving": _dates(found.halving()), "end": _end(found.end())}
+        return about | {"reason": _why_not(found, counts["new_preferred"])}
+    said = about | {"halving": _dates(found.halving())}
+    after = leak_after(table, int(found.end()[0]))
+    known = after.leaked  # something is known of later changes, so the curve's end is none
+    return said | ({} if known else {"end": _end(found.end())})
+
+
+def _why_not(found: Horizon, share: float) -> str:
+    """Why no date is told, in words."""
+    if found.inside < TOLD:
+        return (
+            f"that it prefers the new value ({100 * share:.0f} %) does not surely depend on the date of the change, "
+            "other than steadily over all years"
+        )
+    if found.fits_by < MISFIT:
+        return (
+            "the answers fit no curve that ends once, ends in two steps or has a gap (p "
+            f"{found.fits_by:.4f}, half-years compared); see the figure"
+        )
+    return (
+        "decoys, of which it can know nothing, are preferred less from some date on too (chance "
+        f"{found.placebo:.3f}), so the answers do not come from what it learned"
+    )
 
 
 def _dates(values: Sequence[float]) -> Json:
@@ -100,14 +130,17 @@ def curve_table(found: Horizon) -> pl.DataFrame:
 
     The curve is the chance that a new value is preferred, for a change like the mean of all (in popularity and so on).
     """
-    counts = found.counts
+    counts, half = found.counts, found.counts.z.shape[1]
     months = np.arange(np.floor(counts.month.min()), np.floor(counts.month.max()) + 1) + 0.5
     chosen, coefficients = found.draws()
     x, z = ((counts.trials @ side / counts.trials.sum())[None, :] for side in (counts.x, counts.z))
-    guess, plateau = expit(coefficients[:, : z.shape[1]] @ z.T), expit(coefficients[:, z.shape[1] :] @ x.T)
+    effect = coefficients[:, half + x.shape[1] :] @ (counts.trials @ counts.g / counts.trials.sum())[:, None]
+    guess, plateau = (
+        expit(part @ side.T + effect)
+        for part, side in ((coefficients[:, :half], z), (coefficients[:, half : half + x.shape[1]], x))
+    )
     kinds, place = np.unique(chosen, return_inverse=True)
-    curves = type(found.curves)(*(getattr(found.curves, name)[kinds] for name in ("halving", "lag", "shape")))
-    known = plateau * curves.learned(months)[place]
+    known = plateau * found.curves[kinds].learned(months)[place]
     chance = known + (1 - known) * guess
     low, high = np.quantile(chance, BAND, axis=0)
     order = np.searchsorted(months, counts.month)
@@ -125,7 +158,7 @@ def curve_table(found: Horizon) -> pl.DataFrame:
 
 def kinds_table(table: pl.DataFrame, found: Horizon) -> pl.DataFrame:
     """`KINDS_SCHEMA`: each kind with enough changes; the others together are ``other``."""
-    rows = usable(table)
+    rows = dated(table)
     count = rows.group_by("kind").len()
     many = count.filter(pl.col("len") >= KIND_LEAST)["kind"]
     named = rows.with_columns(
@@ -147,8 +180,11 @@ def leak_json(found: Leak) -> Json:
         "claim": month_text(found.claim), "told": found.told, "leaked": found.leaked, "changes": found.changes,
         "asked": found.asked, "judged": found.judged, "error": found.error,
         "new_preferred": None if isnan(found.new) else found.new,
-        "decoys_preferred": None if isnan(found.decoy) else found.decoy, "ahead_without_knowing": found.ahead,
-        "p": found.p if found.told else None, "confidence": CONFIDENCE,
+        "decoys_preferred": None if isnan(found.decoy) else found.decoy,
+        "likeliest_decoys_preferred": None if isnan(found.likeliest) else found.likeliest,
+        "ahead_without_knowing": found.ahead, "p": None if isnan(found.p) else found.p,
+        "p_likeliest": found.p_likeliest, "smallest_seen": None if isnan(found.smallest) else found.smallest,
+        "confidence": CONFIDENCE,
         "gave_away": found.rows.select("subject", "relation", "old", "new", "date", "margin").head(SHOWN).to_dicts()
         if found.leaked else [],
     }  # fmt: skip
@@ -180,7 +216,7 @@ def compare(first: str, one: pl.DataFrame, second: str, other: pl.DataFrame) -> 
     The interval takes the two dates as independent, given the changes; answers that go together make it too wide, not
     too narrow.
     """
-    both = usable(one).join(usable(other).select(*KEY, wins_other="wins"), on=KEY, maintain_order="left")
+    both = dated(one).join(dated(other).select(*KEY, wins_other="wins"), on=KEY, maintain_order="left")
     gaps = both["wins_other"] - both["wins"]
     by_subject = both.with_columns(gap=gaps).group_by("subject", maintain_order=True).agg(pl.col("gap").sum())["gap"]
     p = sign_flips(np.zeros(len(by_subject)), by_subject.to_numpy()) if both.height else 1.0
@@ -190,7 +226,13 @@ def compare(first: str, one: pl.DataFrame, second: str, other: pl.DataFrame) -> 
             fit_horizon(change_preferences(both.with_columns(wins=pl.col(name)))) for name in ("wins", "wins_other")
         ]
         if all(fit.told for fit in fits):
-            apart = fits[1].curves.halving[None, :] - fits[0].curves.halving[:, None]
-            weights = fits[0].weights[:, None] * fits[1].weights[None, :]
+            (dates, of), (others, of_others) = (_by_date(fit) for fit in fits)
+            apart, weights = others[None, :] - dates[:, None], of[:, None] * of_others[None, :]
             later = list(quantiles(apart.ravel(), weights.ravel()))
     return HorizonComparison(first, second, both.height, int((gaps < 0).sum()), int((gaps > 0).sum()), p, *later)
+
+
+def _by_date(found: Horizon) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct halving dates and their weights."""
+    dates, place = np.unique(found.curves.halving, return_inverse=True)
+    return dates, np.bincount(place.ravel(), weights=found.weights)

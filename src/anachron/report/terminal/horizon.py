@@ -10,6 +10,8 @@ from anachron.io.files import Json
 from anachron.report.numbers import percent
 
 SHOWN = 10
+SAID = 0.5  # least chance of a curve that does not fall once, for it to be said
+SHAPES = {"two falls": "two falls, at the first of which a share is left", "gap": "a gap before their end"}
 
 
 def horizon_lines(summary: Json, kinds: pl.DataFrame | None = None) -> Iterator[str]:
@@ -20,9 +22,17 @@ def horizon_lines(summary: Json, kinds: pl.DataFrame | None = None) -> Iterator[
     if not summary["told"]:
         yield f"cannot tell until when it learned: {summary['reason']}"
     else:
-        half, end = summary["halving"], summary["end"]
+        half, end = summary["halving"], summary.get("end")
         yield f"halving date: {half['date']} (95 %: {half['low']} to {half['high']})"
-        yield f"next to nothing is known from {end['date']} on, at the latest from {end['no_later_than']} on (97.5 %)"
+        if end is not None:
+            yield (
+                f"next to nothing is known from {end['date']} on, at the latest from {end['no_later_than']} on (97.5 %)"
+            )
+        else:
+            yield "something is known of later changes too: new values win more often than the likeliest decoys"
+        broken = {name: share for name, share in summary["curves"].items() if name != "one fall" and share >= SAID}
+        for name, share in broken.items():
+            yield f"the answers may have {SHAPES[name]} (chance {percent(share, 0)} %)"
         plateau, floor = (percent(summary[name], 0) for name in ("plateau", "floor"))
         yield f"well before that, it knows {plateau} % of changes; without knowing, it prefers {floor} % of new values"
     if kinds is not None and summary["told"] and kinds.height > 1:
@@ -49,6 +59,8 @@ def _shares(counts: Json) -> Iterator[str]:
 
 
 def leak_lines(leak: Mapping[str, Any]) -> Iterator[str]:
+    smallest = leak["smallest_seen"]
+    least = f"; a leak of less than about {percent(smallest, 0)} % of them would not surely be seen" if smallest else ""
     if not leak["told"]:
         yield f"claimed cut-off {leak['claim']}: NO VERDICT; {leak['error']}"
         return
@@ -56,10 +68,14 @@ def leak_lines(leak: Mapping[str, Any]) -> Iterator[str]:
         leak["ahead_without_knowing"]
     )
     new, decoys = (percent(leak[name], 0) for name in ("new_preferred", "decoys_preferred"))
+    likeliest = ""
+    if leak["p_likeliest"] is not None:
+        share = percent(leak["likeliest_decoys_preferred"], 0)
+        likeliest = f", the likeliest decoy of each in {share} % ({p_words(leak['p_likeliest'])})"
     yield (
         f"claimed cut-off {leak['claim']}: {'LEAK' if leak['leaked'] else 'no leak beyond chance'}; of "
         f"{leak['changes']} changes after it that could be tested (of {leak['asked']}; {leak['judged']} judged), new "
-        f"values are preferred in {new} %, decoys in {decoys} %{ahead} ({p_words(leak['p'])})"
+        f"values are preferred in {new} %, decoys in {decoys} %{ahead} ({p_words(leak['p'])}){likeliest}{least}"
     )
     for row in leak["gave_away"][:SHOWN]:
         yield f"  {row['date']}  {row['subject']}, {row['relation']}: {row['old']} -> {row['new']}"
