@@ -165,17 +165,19 @@ def test_effects_of_groups_are_those_of_a_general_optimiser() -> None:
     deviations = {"a": 0.3, "b": 0.3, "c": 0.3, "r": 0.6, "s": 0.6}
 
     def loss(at: np.ndarray) -> float:
-        effects = dict(zip(deviations, at[2:], strict=True))
-        total = sum((value / deviations[name]) ** 2 / 2 for name, value in effects.items())
-        total += ((at[0] - FLOOR[0]) / FLOOR[1]) ** 2 / 2 + ((at[1] - PLATEAU[0]) / PLATEAU[1]) ** 2 / 2
+        total, effects = 0.0, []
+        for side, (mean, deviation) in zip((at[:6], at[6:]), (FLOOR, PLATEAU), strict=True):
+            effects.append(dict(zip(deviations, side[1:], strict=True)))
+            total += ((side[0] - mean) / deviation) ** 2 / 2
+            total += sum((value / deviations[name]) ** 2 / 2 for name, value in effects[-1].items())
+        guesses, knows = effects
         for i in range(size):
-            effect = effects[kind[i]] + effects[source[i]]
-            known = learned[i] * expit(at[1] + effect)
-            chance = known + (1 - known) * expit(at[0] + effect)
+            known = learned[i] * expit(at[6] + knows[kind[i]] + knows[source[i]])
+            chance = known + (1 - known) * expit(at[0] + guesses[kind[i]] + guesses[source[i]])
             total -= np.log(chance if wins[i] else 1 - chance)
         return total
 
-    best = minimize(loss, found.coefficients[0] + 0.2, method="BFGS")
+    best = minimize(loss, found.coefficients[0] + 0.1, method="BFGS")
     np.testing.assert_allclose(found.coefficients[0], best.x, atol=0.02)
     assert -found.posterior[0] == pytest.approx(best.fun, abs=0.01)
     # the information is the second derivative of that, in expectation: near it with so many answers
@@ -188,12 +190,12 @@ def test_effects_of_groups_are_those_of_a_general_optimiser() -> None:
 
 
 def test_small_groups_and_a_single_one_have_no_effect() -> None:
-    month = months_of(60, 0)
-    kind = np.array(["a"] * 30 + ["b"] * 25 + ["c"] * 5)
-    answers = ChangePreferences(month, np.ones(60), np.arange(60), groups=(kind, np.full(60, "one")))
+    month = months_of(120, 0)
+    kind = np.array(["a"] * 50 + ["b"] * 40 + ["c"] * 30)
+    answers = ChangePreferences(month, np.ones(120), np.arange(120), groups=(kind, np.full(120, "one")))
     counts = answers.counts((0.3, 0.6))
-    assert counts.deviations.tolist() == [0.3, 0.3]
-    assert (counts.trials @ counts.g).tolist() == [30, 25]
+    assert counts.of_x.tolist() == counts.of_z.tolist() == [0.3, 0.3]
+    assert (counts.trials @ counts.x).tolist() == (counts.trials @ counts.z).tolist() == [120, 50, 40]
 
 
 def test_a_fit_is_rejected_as_rarely_as_it_says() -> None:
@@ -268,7 +270,7 @@ def test_pooled_weights_are_those_of_a_naive_sum() -> None:
 
 
 def test_curves_of_two_falls_and_of_a_gap_by_hand() -> None:
-    falls, gap = two_falls(np.array([10, 20])), with_gap(np.array([10, 20]))
+    falls, gap = two_falls(np.array([4, 10, 20])), with_gap(np.array([4, 10, 20]))
     assert falls.left.tolist() == [0.2, 0.4, 0.6, 0.8]
     times = np.array([9.0, 10.0, 19.0, 20.0])
     assert falls.learned(times).tolist() == [[1, left, left, 0] for left in falls.left]
@@ -286,7 +288,7 @@ def test_finer_curves_are_all_shifts_once() -> None:
     assert len(rows) == len(found)
     assert {row[0] for row in rows if row[3] == np.inf} == {10, 11, 12, 14, 15, 16, 17, 18}
     [fall] = two_falls(months)[[5]].rows()
-    wanted = {(fall[0] + i, fall[3] + j) for i in range(-2, 3) for j in range(-2, 3) if fall[3] + j >= 10}
+    wanted = {(fall[0] + i, fall[3] + j) for i in range(-2, 3) for j in range(-2, 3) if fall[3] + j >= 16}
     assert {(row[0], row[3]) for row in rows if row[0] <= row[4] < np.inf} == wanted
 
 

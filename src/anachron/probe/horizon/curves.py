@@ -92,16 +92,19 @@ def one_fall(months: np.ndarray) -> Curves:
 
 
 def two_falls(months: np.ndarray) -> Curves:
-    """Steps at every two of some months, with each share of `LEFT` between."""
-    return _steps([(end, first, end, left) for first in months for end in months if first < end for left in LEFT])
+    """Steps at every two of some months, with each share of `LEFT` between; not at the first, before which nothing is
+    to be seen."""
+    later = months[1:]
+    return _steps([(end, first, end, left) for first in later for end in later if first < end for left in LEFT])
 
 
 def with_gap(months: np.ndarray) -> Curves:
-    """Steps at one of some months, with a gap of `GAPS` months that begins at an earlier one and has ended by then."""
-    rows = [
-        (end, first, first + gap, 0.0) for first in months for gap in GAPS for end in months if first + gap < end
-    ]  # fmt: skip
-    return _steps(rows)
+    """Steps at one of some months, with a gap of `GAPS` months that begins at an earlier one (not the first) and has
+    ended by then."""
+    later = months[1:]
+    return _steps(
+        [(end, first, first + gap, 0.0) for first in later for gap in GAPS for end in later if first + gap < end]
+    )
 
 
 def _steps(rows: list[tuple[float, float, float, float]]) -> Curves:
@@ -110,7 +113,8 @@ def _steps(rows: list[tuple[float, float, float, float]]) -> Curves:
 
 
 def finer(curves: Curves, reach: int, first: int, last: int) -> Curves:
-    """These curves with every fall moved by up to ``reach`` months to either side, each once; from first to last."""
+    """These curves with every fall moved by up to ``reach`` months to either side, each once; from first to last, and
+    a fall before the end at least `WIDE` months after the first."""
     moves = np.arange(-reach, reach + 1.0)
     parts = []
     for family, other in ((ONE_FALL, np.zeros(1)), (TWO_FALLS, moves), (GAP, moves)):
@@ -123,5 +127,5 @@ def finer(curves: Curves, reach: int, first: int, last: int) -> Curves:
         parts.append(moved.reshape(-1, rows.shape[1]))
     found = Curves(*np.unique(np.vstack(parts), axis=0).T)
     sound = (found.at >= first) & (found.at <= last)
-    sound &= np.isinf(found.since) | ((found.since >= first) & (found.since < found.at))
+    sound &= np.isinf(found.since) | ((found.since >= first + WIDE) & (found.since < found.at))
     return found[sound]

@@ -27,14 +27,14 @@ from anachron.probe.horizon.curves import (
     two_falls,
     with_gap,
 )
-from anachron.probe.horizon.likelihood import Counts, Fits, chances, counted, fit_curves
+from anachron.probe.horizon.likelihood import SLOPE, Counts, Fits, chances, counted, fit_curves
 
 TOLD = 0.95  # least chance that knowledge ends among the changes, for a date to be told
 MISFIT = 0.01  # least chance of answers as far from the best curve as these, for a date to be told
 DRAWS = 1000
 COARSE, YEARLY, FAR = 3, 12, 9.0  # months between dates that are looked at first; nats below the best that rule one out
 MOST = 60  # curves with a break around which every month is looked at
-GROUP = 10  # changes of a kind or source, for an effect of its own
+GROUP = 40  # changes of a kind or source, for effects of its own
 DEVIATIONS = (0.1, 0.3, 0.6, 1.2)  # of the effects of kinds, and of sources: those are taken that explain most
 HALF_YEAR, PARAMETERS = 6, 4
 BAND = (0.025, 0.975)
@@ -60,9 +60,10 @@ class ChangePreferences:
         """deviations: of the effects of each of the groups; without them they have none."""
         x, z = self.columns()
         members = [group_columns(labels) for labels in self.groups] if deviations else []
-        g = np.hstack([np.empty((len(x), 0)), *members])
         of = [np.full(one.shape[1], deviation) for one, deviation in zip(members, deviations, strict=bool(deviations))]
-        return counted(np.asarray(self.month), np.asarray(self.wins, float), x, z, g, np.concatenate([[], *of]))
+        of_x, of_z = (np.concatenate([np.full(side.shape[1] - 1, SLOPE[1]), *of]) for side in (x, z))
+        x, z = (np.hstack([side, *members]) for side in (x, z))
+        return counted(np.asarray(self.month), np.asarray(self.wins, float), x, z, of_x, of_z)
 
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
         """The covariates x of the plateau and z of the floor, each behind a column of ones."""
@@ -197,7 +198,7 @@ def _weighed(counts: Counts, first: int, last: int, design: float, start: np.nda
     total = logsumexp(evidence)
     weights = np.exp(evidence - total)
     best = [int(np.argmax(weights))]
-    chance = chances(curves[best].learned(counts.month), fits.coefficients[best], counts.x, counts.z, counts.g)[0]
+    chance = chances(curves[best].learned(counts.month), fits.coefficients[best], counts.x, counts.z)[0]
     inside = float(expit(total - _without_end(counts)))
     return Horizon(curves, weights / weights.sum(), fits, counts, inside, design, misfit(counts, chance[0]))
 
@@ -225,7 +226,7 @@ def design_effect(answers: ChangePreferences, counts: Counts, learned: np.ndarra
     1 where the answers of a subject do not agree more than their dates make them. Residuals are those of one curve
     (learned: D in each cell of the counts, (1, cells)), by their standard deviations (Pearson's).
     """
-    cell = chances(learned, coefficients, counts.x, counts.z, counts.g)[0][0][counts.cell]
+    cell = chances(learned, coefficients, counts.x, counts.z)[0][0][counts.cell]
     residuals = (np.asarray(answers.wins, float) - cell) / np.sqrt(cell * (1 - cell))
     _, subject = np.unique([name_key(str(subject)) for subject in answers.subject], return_inverse=True)
     sums = np.bincount(subject.ravel(), weights=residuals)

@@ -37,8 +37,9 @@ def kind_horizons(kinds: np.ndarray, answers: ChangePreferences, found: Horizon)
     dates = np.arange(int(month.min()), int(month.max()) + 2, STEP, dtype=float)
     lags, shapes, weights = _typical(found)
     grid = Curves.of(np.repeat(dates, len(lags)), np.tile(lags, len(dates)), np.tile(shapes, len(dates)))
-    x, z = answers.columns()
-    best = found.fits.coefficients[np.argmax(found.weights)][: x.shape[1] + z.shape[1]]
+    (x, z), whole = answers.columns(), found.fits.coefficients[np.argmax(found.weights)]
+    of_z = found.counts.z.shape[1]  # without the effects of kinds and sources, which are at the end
+    best = np.concatenate([whole[: z.shape[1]], whole[of_z : of_z + x.shape[1]]])
     about = (best, np.full(len(best), NEAR**-2))
     names = sorted(set(kinds.tolist()))
     evidence = np.empty((len(names), len(dates)))

@@ -2,17 +2,18 @@
 
 Of a change at t a model prefers the new value with the chance
 
-    P = K + (1 - K) c,    K = q D(t),    logit q = x . alpha + g . u,    logit c = z . gamma + g . u.
+    P = K + (1 - K) c,    K = q D(t),    logit q = x . alpha,    logit c = z . gamma.
 
 K is the chance that it knows the change: q is the plateau, what it knows of changes long past (1 - q is the lapse), and
 c is the floor, the chance that it prefers the new value without knowing. x holds a 1 and what lets a change be known
-better (popularity), z a 1 and what lets it be guessed (predictable). g says of which kind a change is, and which
-source tells of it: changes of some are both known and guessed more easily, by u. The coefficients have normal priors
-(`PLATEAU`, `FLOOR`, `SLOPE`: mean and standard deviation on the logit scale; of u mean 0 and the deviations given),
-which keep them finite: a kind with few changes has an effect near 0.
+better (popularity), z a 1 and what lets it be guessed (predictable). Both also say of which kind a change is, and which
+source tells of it, for changes of some are known and guessed more easily. The coefficients have normal priors
+(`PLATEAU`, `FLOOR`, `SLOPE`: mean and standard deviation on the logit scale; the effects of kinds and of sources have
+mean 0 and a deviation of their own), which keep them finite: a kind with few changes has an effect near 0.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit
@@ -25,12 +26,12 @@ HOPELESS, FIRST = 15.0, 2  # nats below the best curve, after so many rounds: no
 
 @dataclass(frozen=True)
 class Counts:
-    """Changes with the same month and covariates, together. Shape (cells,), of x, z and g (cells, columns).
+    """Changes with the same month and covariates, together. Shape (cells,), of x and z (cells, columns).
 
     month: middle of the month, in months since the year 0. trials, wins: changes, and those whose new value is
-    preferred; a tie is half a win. x, z: what the plateau and the floor depend on; their first columns are 1. g: 1
-    where a change is of the column's kind or source, 0 elsewhere; deviations: of their effects, (columns of g,).
-    groups: the distinct rows of g; group: which of them each cell has. cell: in which each change lies, (changes,).
+    preferred; a tie is half a win. x, z: what the plateau and the floor depend on; their first columns are 1; cells
+    alike in both lie beside each other. of_x, of_z: prior deviations of the effects of their other columns. cell: in
+    which each change lies, (changes,).
     """
 
     month: np.ndarray
@@ -38,10 +39,8 @@ class Counts:
     wins: np.ndarray
     x: np.ndarray
     z: np.ndarray
-    g: np.ndarray
-    deviations: np.ndarray
-    groups: np.ndarray
-    group: np.ndarray
+    of_x: np.ndarray
+    of_z: np.ndarray
     cell: np.ndarray
 
     def divided(self, by: float) -> "Counts":
@@ -51,30 +50,35 @@ class Counts:
     def declining(self) -> "Counts":
         """With the date, from -1 to 1, as one more column of the floor: what changes steadily without any end."""
         middle, half = (self.month.max() + self.month.min()) / 2, max(1.0, np.ptp(self.month) / 2)
-        return replace(self, z=np.column_stack([self.z, (self.month - middle) / half]))
+        z = np.column_stack([self.z, (self.month - middle) / half])
+        return replace(self, z=z, of_z=np.append(self.of_z, SLOPE[1]))
+
+    @cached_property
+    def alike(self) -> np.ndarray:
+        """Where cells begin that differ in x or z from the one before."""
+        rows = np.hstack([self.x, self.z])
+        return np.flatnonzero(np.append(True, (rows[1:] != rows[:-1]).any(axis=1)))
 
 
 def counted(
-    month: np.ndarray, wins: np.ndarray, x: np.ndarray, z: np.ndarray, g: np.ndarray | None = None,
-    deviations: np.ndarray | None = None,
+    month: np.ndarray, wins: np.ndarray, x: np.ndarray, z: np.ndarray, of_x: np.ndarray | None = None,
+    of_z: np.ndarray | None = None,
 ) -> Counts:  # fmt: skip
-    """Counts of changes one by one: month (whole months), wins (0 to 1), x, z and g with one row a change."""
-    g = np.empty((len(month), 0)) if g is None else g
-    keys = np.column_stack([month + 0.5, x, z, g])
-    cells, place = np.unique(keys, axis=0, return_inverse=True)
+    """Counts of changes one by one: month (whole months), wins (0 to 1), x and z with one row a change. of_x, of_z: as
+    of `Counts`, by default that of `SLOPE`."""
+    cells, place = np.unique(np.column_stack([x, z, month + 0.5]), axis=0, return_inverse=True)
     place = place.ravel()
-    splits = np.cumsum([1, x.shape[1], z.shape[1]])
-    x, z, g = np.split(cells, splits, axis=1)[1:]
-    groups, group = np.unique(g, axis=0, return_inverse=True)
-    return Counts(
-        cells[:, 0], np.bincount(place).astype(float), np.bincount(place, weights=wins), x, z, g,
-        np.empty(0) if deviations is None else deviations, groups, group.ravel(), place,
-    )  # fmt: skip
+    x, z, middle = np.split(cells, [x.shape[1], x.shape[1] + z.shape[1]], axis=1)
+    of_x, of_z = (
+        np.full(side.shape[1] - 1, SLOPE[1]) if given is None else given for side, given in ((x, of_x), (z, of_z))
+    )
+    trials, won = np.bincount(place).astype(float), np.bincount(place, weights=wins)
+    return Counts(middle[:, 0], trials, won, x, z, of_x, of_z, place)
 
 
 @dataclass(frozen=True)
 class Fits:
-    """The best coefficients of each curve: z's, then x's, then g's, shape (curves, coefficients).
+    """The best coefficients of each curve: z's, then x's, shape (curves, coefficients).
 
     information: precision of their normal approximation, (curves, coefficients, coefficients). posterior: log of the
     likelihood times prior, at the best; evidence: the same over all coefficients (Laplace's approximation), in nats;
@@ -88,22 +92,19 @@ class Fits:
 
 
 def chances(
-    learned: np.ndarray, coefficients: np.ndarray, x: np.ndarray, z: np.ndarray, g: np.ndarray | None = None
+    learned: np.ndarray, coefficients: np.ndarray, x: np.ndarray, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """P, c and q of each cell for each curve, shape (curves, cells). coefficients: (curves, z's, x's, then g's)."""
-    ends = np.cumsum([z.shape[1], x.shape[1]])
-    effect = 0.0 if g is None or not g.shape[1] else coefficients[:, ends[1] :] @ g.T
-    guess = expit(coefficients[:, : ends[0]] @ z.T + effect)
-    plateau = expit(coefficients[:, ends[0] : ends[1]] @ x.T + effect)
+    """P, c and q of each cell for each curve, shape (curves, cells). coefficients: (curves, z's then x's)."""
+    guess = expit(coefficients[:, : z.shape[1]] @ z.T)
+    plateau = expit(coefficients[:, z.shape[1] :] @ x.T)
     known = plateau * learned
     chance = np.clip(known + (1 - known) * guess, 1e-9, 1 - 1e-9)
     return chance, guess, plateau
 
 
 def prior(counts: Counts) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and precision of the coefficients, z's, x's, then g's."""
-    x, z = counts.x.shape[1], counts.z.shape[1]
-    pairs = [FLOOR, *[SLOPE] * (z - 1), PLATEAU, *[SLOPE] * (x - 1), *((0.0, one) for one in counts.deviations)]
+    """Mean and precision of the coefficients, z's then x's."""
+    pairs = [FLOOR, *((SLOPE[0], one) for one in counts.of_z), PLATEAU, *((SLOPE[0], one) for one in counts.of_x)]
     mean, deviation = np.array(pairs).T
     return mean, deviation**-2
 
@@ -163,33 +164,29 @@ def _derivatives(
     counts: Counts, learned: np.ndarray, at: np.ndarray, mean: np.ndarray, precision: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Log posterior, its gradient, and Fisher's information with the prior's precision, of each curve."""
-    x, z, g = counts.x, counts.z, counts.g
-    chance, guess, plateau = chances(learned, at, x, z, g)
+    x, z = counts.x, counts.z
+    chance, guess, plateau = chances(learned, at, x, z)
     wins, losses = counts.wins, counts.trials - counts.wins
     away = at - mean
     value = np.log(chance) @ wins + np.log1p(-chance) @ losses - (away**2 * precision).sum(axis=1) / 2
     # dP/d(logit c) and dP/d(logit q) in each cell, shape (curves, cells); D holds the curve's part of K = q D
     to_guess = (1 - plateau * learned) * guess * (1 - guess)
     to_plateau = (1 - guess) * learned * plateau * (1 - plateau)
-    to_both = to_guess + to_plateau
     # derivative of the log likelihood by P, and Fisher's information of P
     pull = wins / chance - losses / (1 - chance)
     weight = counts.trials / (chance * (1 - chance))
-    gradient = np.hstack([(pull * to_guess) @ z, (pull * to_plateau) @ x, (pull * to_both) @ g]) - away * precision
-    sides = [(to_guess, z[:, i]) for i in range(z.shape[1])] + [(to_plateau, x[:, i]) for i in range(x.shape[1])]
-    size = len(sides)
-    information = np.empty((len(at), size + g.shape[1], size + g.shape[1]))
-    products = {0: weight * to_guess**2, 1: weight * to_guess * to_plateau, 2: weight * to_plateau**2}
-    for i, (_, one) in enumerate(sides):
-        for j in range(i, size):
-            both = (i >= z.shape[1]) + (j >= z.shape[1])
-            information[:, i, j] = information[:, j, i] = products[both] @ (one * sides[j][1])
-    if g.shape[1]:
-        for i, (to_side, one) in enumerate(sides):
-            information[:, i, size:] = information[:, size:, i] = (weight * to_side * to_both) @ (one[:, None] * g)
-        # every two columns of g at once, by its distinct rows: (curves, groups) times (groups, columns^2)
-        squares = (counts.groups[:, :, None] * counts.groups[:, None, :]).reshape(len(counts.groups), -1)
-        by_two = ((weight * to_both**2) @ np.eye(len(counts.groups))[counts.group]) @ squares
-        information[:, size:, size:] = by_two.reshape(len(at), g.shape[1], g.shape[1])
+    gradient = np.hstack([(pull * to_guess) @ z, (pull * to_plateau) @ x]) - away * precision
+    # cells alike in x and z are summed first, then weigh the products of two columns: (curves, rows) @ (rows, products)
+    first = counts.alike
+    z, x = z[first], x[first]
+    blocks = [
+        (np.add.reduceat(of, first, axis=1) @ (one[:, :, None] * other[:, None, :]).reshape(len(first), -1)).reshape(
+            len(at), one.shape[1], other.shape[1]
+        )
+        for of, one, other in (
+            (weight * to_guess**2, z, z), (weight * to_guess * to_plateau, z, x), (weight * to_plateau**2, x, x),
+        )
+    ]  # fmt: skip
+    information = np.block([[blocks[0], blocks[1]], [blocks[1].transpose(0, 2, 1), blocks[2]]])
     information += np.diag(precision)
     return value, gradient, information

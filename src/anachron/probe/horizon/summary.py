@@ -130,15 +130,11 @@ def curve_table(found: Horizon) -> pl.DataFrame:
 
     The curve is the chance that a new value is preferred, for a change like the mean of all (in popularity and so on).
     """
-    counts, half = found.counts, found.counts.z.shape[1]
+    counts = found.counts
     months = np.arange(np.floor(counts.month.min()), np.floor(counts.month.max()) + 1) + 0.5
     chosen, coefficients = found.draws()
     x, z = ((counts.trials @ side / counts.trials.sum())[None, :] for side in (counts.x, counts.z))
-    effect = coefficients[:, half + x.shape[1] :] @ (counts.trials @ counts.g / counts.trials.sum())[:, None]
-    guess, plateau = (
-        expit(part @ side.T + effect)
-        for part, side in ((coefficients[:, :half], z), (coefficients[:, half : half + x.shape[1]], x))
-    )
+    guess, plateau = expit(coefficients[:, : z.shape[1]] @ z.T), expit(coefficients[:, z.shape[1] :] @ x.T)
     kinds, place = np.unique(chosen, return_inverse=True)
     known = plateau * found.curves[kinds].learned(months)[place]
     chance = known + (1 - known) * guess
