@@ -29,7 +29,7 @@ from anachron.io.files import Json
 from anachron.lm.loading import load_model
 from anachron.probe.horizon.changes import Change
 from anachron.probe.horizon.find import find_horizon
-from anachron.probe.horizon.likelihood import Curves
+from anachron.probe.horizon.curves import Curves
 from anachron.probe.horizon.questions import bundled_wordings
 
 CHANGES, NAMES = 480, 160
@@ -68,7 +68,7 @@ def world(seed: int = 0) -> list[Change]:
 def learned(changes: Sequence[Change], halving: float, lag: float, leaked: float, seed: int) -> list[bool]:
     """Which changes a model learned, and which leaked."""
     chance = np.random.default_rng(seed)
-    curve = Curves(np.array([halving]), np.array([lag]), np.array([1.0]))
+    curve = Curves.of([halving], [lag], [1.0])
     share = curve.learned(np.array([change.month + 0.5 for change in changes]))[0]
     after = np.array([change.month >= halving + lag for change in changes])
     return list((chance.random(len(changes)) < share) | (after & (chance.random(len(changes)) < leaked)))

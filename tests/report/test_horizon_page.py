@@ -16,11 +16,13 @@ COUNTS = {
 TOLD = {
     "model": "one", "told": True, "plateau": 0.8, "floor": 0.1, "counts": COUNTS,
     "halving": {"date": "2019-03", "low": "2018-11", "high": "2019-08"},
-    "end": {"date": "2019-12", "no_later_than": "2020-04"},
+    "end": {"date": "2019-12", "no_later_than": "2020-04"}, "curves": {"one fall": 0.9, "two falls": 0.1, "gap": 0.0},
+    "chance_of_horizon_of_decoys": 0.03,
 }  # fmt: skip
 LEAK = {
     "claim": "2020-12", "told": True, "leaked": True, "changes": 40, "new_preferred": 0.4, "decoys_preferred": 0.0,
     "ahead_without_knowing": 0.0, "p": 0.001, "asked": 44, "judged": 44, "error": None,
+    "likeliest_decoys_preferred": 0.1, "p_likeliest": 0.004, "smallest_seen": 0.2,
     "gave_away": [{"subject": "<b>X</b>", "relation": "mayor", "old": "A & B", "new": "C", "date": "2021-05"}],
 }  # fmt: skip
 KINDS = pl.DataFrame(

@@ -87,7 +87,7 @@ class Horizon:
     inside: chance that knowledge ends among the changes, against answers that do not depend on the date or change
     steadily with it (even before the answers are seen). design: how many changes count as one. counts: as they counted.
     fits_by: chance of answers as far from the best curve as these, by half-year. placebo: ``inside`` of decoys, of
-    which nothing can be known, if their answers were looked at.
+    which nothing can be known, None of too few.
     """
 
     curves: Curves
@@ -97,11 +97,11 @@ class Horizon:
     inside: float
     design: float
     fits_by: float
-    placebo: float = 0.0
+    placebo: float | None = None
 
     @property
     def told(self) -> bool:
-        return self.inside >= TOLD and self.fits_by >= MISFIT and self.placebo < TOLD
+        return self.inside >= TOLD and self.fits_by >= MISFIT and (self.placebo or 0.0) < TOLD
 
     def halving(self, shares: Sequence[float] = (0.5, *BAND)) -> list[float]:
         """Quantiles of the halving date, months since the year 0."""

@@ -40,7 +40,7 @@ def horizon_of(table: pl.DataFrame) -> Horizon | None:
     if usable(table).height < LEAST:
         return None
     found, decoys = fit_horizon(change_preferences(rows)), comparable(table)
-    if not found.told or decoys.height < LEAST:
+    if decoys.height < LEAST:
         return found
     placebo = fit_horizon(change_preferences(decoys.with_columns(wins=pl.col("decoy_wins"))))
     return replace(found, placebo=placebo.inside)

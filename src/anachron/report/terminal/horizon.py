@@ -33,6 +33,8 @@ def horizon_lines(summary: Json, kinds: pl.DataFrame | None = None) -> Iterator[
         broken = {name: share for name, share in summary["curves"].items() if name != "one fall" and share >= SAID}
         for name, share in broken.items():
             yield f"the answers may have {SHAPES[name]} (chance {percent(share, 0)} %)"
+        if (placebo := summary["chance_of_horizon_of_decoys"]) is not None:
+            yield f"decoys, of which nothing can be known: chance of a horizon {percent(placebo, 0)} %"
         plateau, floor = (percent(summary[name], 0) for name in ("plateau", "floor"))
         yield f"well before that, it knows {plateau} % of changes; without knowing, it prefers {floor} % of new values"
     if kinds is not None and summary["told"] and kinds.height > 1:
