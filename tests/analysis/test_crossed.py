@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anachron
+from anachron.analysis.analyses.comparison import compare
 from anachron.analysis.analyses.crossed import crossed_matches, mean_crossed
+from anachron.analysis.metrics import RUN_KEYS, is_run
 from anachron.analysis.statistics import korn_graubard, sign_flips
 from anachron.core.errors import DataError
 from anachron.report.studies import write_metrics
@@ -252,3 +254,36 @@ def test_it_is_among_the_tables_and_public(tmp_path):
     assert pl.read_parquet(tmp_path / "tables" / "crossed.parquet").equals(mean_crossed(pairs))
     assert "| crossed |" in (tmp_path / "tables" / "markdown" / "crossed.md").read_text("utf-8")
     assert not (tmp_path / "tables" / "markdown" / "crossed_pairs.md").exists()
+
+
+def test_runs_are_compared_on_the_pairs_that_both_have():
+    """By loops over successions and pairs; a run that lacks an object has fewer pairs, and is compared on those."""
+    scores = synthetic_scores(40, seed=5, runs=RUNS[:2])
+    first, second = (tuple(scores.select(RUN_KEYS).unique(maintain_order=True).row(place)) for place in (0, 1))
+    lacking = scores.filter(pl.col("object_label").is_not_null())["object_label"].unique().sort().to_list()[::7]
+    scores = scores.filter(~(is_run(second) & pl.col("object_label").is_in(lacking)))
+    pairs = crossed_matches(scores)
+    table = compare(anachron.fact_metrics(scores), [(first, second)], pairs)
+    shares: dict[tuple, float] = {
+        tuple(row[name] for name in (*RUN_KEYS, "granularity", "subject_label", "relation_id", "object_label",
+                                     "other_label")): row["crossed"]
+        for row in pairs.iter_rows(named=True)
+    }  # fmt: skip
+    compared = 0
+    for row in table.iter_rows(named=True):
+        gaps: dict[tuple, list[float]] = {}
+        for key, share in shares.items():
+            if key[:3] == first and key[3] == row["granularity"] and (*second, *key[3:]) in shares:
+                gaps.setdefault(key[4:6], []).append(shares[*second, *key[3:]] - share)
+        means = [sum(of) / len(of) for of in gaps.values()]
+        assert row["successions"] == len(means)
+        compared += len(means)
+        if means:
+            assert row["crossed_difference"] == pytest.approx(sum(means) / len(means))
+            assert row["crossed"] - row["against_crossed"] == pytest.approx(row["crossed_difference"])
+            assert row["crossed_difference_low"] <= row["crossed_difference"] <= row["crossed_difference_high"]
+            assert 0 < row["crossed_difference_p"] <= 1
+        else:
+            assert row["crossed_difference"] is None
+    assert compared > 5
+    assert len(shares) > 2 * compared  # some pairs are of one run only

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from anachron.analysis.analyses.analysis import LEVEL, LEVEL_WORD, RIGHT, RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
+from anachron.analysis.analyses.crossed import SUCCESSION, SUCCESSIONS, of_study
 from anachron.analysis.findings import FEW, SIGNIFICANCE, Rows, Run, about, below, difference, same, widest
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, RunKey, is_run, run_keys
 from anachron.analysis.plots import charts, marks, style
@@ -15,6 +16,11 @@ from anachron.analysis.plots.words import prefix_name
 from anachron.analysis.statistics import interval_cells, korn_graubard_difference, mcnemar, sign_flips
 from anachron.analysis.study import Study
 from anachron.core.dates import GRANULARITIES
+
+CROSSED_SCHEMA: dict[str, type[pl.DataType]] = {"successions": pl.Int64} | dict.fromkeys(
+    ("against_crossed", "crossed", "crossed_difference", "crossed_difference_low", "crossed_difference_high",
+     "crossed_difference_p"), pl.Float64,
+)  # fmt: skip
 
 
 def paired(facts: pl.DataFrame, first: RunKey, second: RunKey) -> pl.DataFrame:
@@ -29,13 +35,19 @@ def paired(facts: pl.DataFrame, first: RunKey, second: RunKey) -> pl.DataFrame:
     )
 
 
-def compare(facts: pl.DataFrame, pairs: Sequence[tuple[RunKey, RunKey]]) -> pl.DataFrame:
+def compare(
+    facts: pl.DataFrame, pairs: Sequence[tuple[RunKey, RunKey]], crossed: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Differences second minus first on the facts that both runs have, at each granularity and global.
+
+    crossed: pairs of objects (`anachron.crossed_matches`), for the same differences of crossed matches on the pairs
+    that both runs have.
 
     Per pair and granularity: the keys of both (``against_...`` is the first), ``facts``, mean W and R of each,
     ``win_rate_difference`` and ``robustness_difference`` with interval (`korn_graubard_difference`) and p
     (`sign_flips`), both over subjects (``..._difference_low, _high, _p``), ``gained`` and ``lost`` (facts robust in one
-    of the two only) and McNemar's exact p of them.
+    of the two only) and McNemar's exact p of them; ``successions`` (subjects and relations that both have pairs of
+    objects of), the mean share of crossed matches of each run, and their ``crossed_difference`` likewise, null of none.
     """
     rows: list[dict[str, Any]] = []
     for first, second in pairs:
@@ -56,8 +68,28 @@ def compare(facts: pl.DataFrame, pairs: Sequence[tuple[RunKey, RunKey]]) -> pl.D
                 row |= {f"{name}_difference_p": sign_flips(before, after, subjects)}
             gained = int(((group["robustness"] == 0) & (group["robustness_second"] == 1)).sum())
             lost = int(((group["robustness"] == 1) & (group["robustness_second"] == 0)).sum())
-            rows.append(row | {"gained": gained, "lost": lost, "mcnemar_p": mcnemar(gained, lost)})
-    return pl.DataFrame(rows, infer_schema_length=None)
+            row |= {"gained": gained, "lost": lost, "mcnemar_p": mcnemar(gained, lost)}
+            rows.append(row | _crossed_difference(crossed, first, second, granularity))
+    return pl.DataFrame(rows, schema_overrides=CROSSED_SCHEMA if rows else None, infer_schema_length=None)
+
+
+def _crossed_difference(pairs: pl.DataFrame | None, first: RunKey, second: RunKey, granularity: str) -> dict[str, Any]:
+    """Cells of `CROSSED_SCHEMA`: each pair of objects counts once in its succession, and each succession once."""
+    none: dict[str, Any] = dict.fromkeys(CROSSED_SCHEMA) | {"successions": 0}
+    if pairs is None:
+        return none
+    of_level = pairs.filter(pl.col("granularity") == granularity)
+    one, two = (of_level.filter(is_run(key)) for key in (first, second))
+    objects = ["of_subject", "of_relation", "object_label", "other_label"]
+    both = one.with_columns(*SUCCESSION).join(two.with_columns(*SUCCESSION), on=objects, suffix="_second")
+    each = both.group_by(objects[:2], maintain_order=True).agg(pl.col("crossed", "crossed_second").mean())
+    if not each.height:
+        return none
+    before, after, subjects = (each[name].to_numpy() for name in ("crossed", "crossed_second", "of_subject"))
+    found: dict[str, Any] = {"successions": each.height, "against_crossed": before.mean(), "crossed": after.mean()}
+    found |= {"crossed_difference": (after - before).mean()}
+    found |= interval_cells("crossed_difference", korn_graubard_difference(before, after, subjects))
+    return found | {"crossed_difference_p": sign_flips(before, after, subjects)}
 
 
 def format_pairs(keys: Sequence[RunKey]) -> list[tuple[RunKey, RunKey]]:
@@ -171,7 +203,7 @@ def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 
 def _compare(study: Study, pairs: Sequence[tuple[RunKey, RunKey]]) -> pl.DataFrame:
-    return compare(study.facts, pairs)
+    return compare(study.facts, pairs, study.once(of_study) if SUCCESSIONS.missing(study) is None else None)
 
 
 def _pairs_with_baseline(study: Study) -> list[tuple[RunKey, RunKey]]:
@@ -217,11 +249,19 @@ COLUMNS = {
     "gained": "facts robust in this run only",
     "lost": "facts robust in the other run only",
     "mcnemar_p": "exact p value of McNemar's test of gained against lost, as if facts were independent",
+    "successions": "subjects and relations that both runs have crossed matches of",
+    "against_crossed": "mean share of crossed matches won by the other run",
+    "crossed": "mean share of crossed matches won by this run",
+    "crossed_difference": "mean share of crossed matches won by this run minus that of the other",
+    "crossed_difference_low": "lower end of the difference's 95 % interval, paired by pair of objects, over subjects",
+    "crossed_difference_high": "its upper end",
+    "crossed_difference_p": "p value for no difference, by flipping the signs of subjects",
 }
 
 DIFFERENCES = {
     "facts": "facts", "win_rate": "W (%)", "win_rate_difference": "W diff. (points)", "win_rate_difference_p": "p of W",
     "robustness": "R (%)", "robustness_difference": "R diff. (points)", "mcnemar_p": "p of R (McNemar)",
+    "crossed_difference": "crossed diff. (points)", "crossed_difference_p": "p of crossed",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ WORDS = {
     "accuracy_pooled": "accuracy, pooled",
     "win_rate_difference": "difference of W",
     "robustness_difference": "difference of R",
+    "crossed_difference": "difference of crossed",
     "won_all": "R_k",
     "bic_gain": "gain in BIC",
     "facts_with": "facts with an anachronism",
