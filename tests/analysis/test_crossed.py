@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import anachron
 from anachron.analysis.analyses.comparison import compare
-from anachron.analysis.analyses.crossed import crossed_matches, mean_crossed
+from anachron.analysis.analyses.crossed import crossed_matches, crossed_table, likeliest_objects
 from anachron.analysis.metrics import RUN_KEYS, is_run
 from anachron.analysis.statistics import korn_graubard, sign_flips
 from anachron.core.errors import DataError
@@ -143,7 +143,7 @@ def test_a_relation_is_the_same_by_its_id_however_it_is_worded():
         .otherwise("relation_label")
         .alias("relation_label")
     )
-    (row,) = mean_crossed(crossed_matches(worded)).rows(named=True)
+    (row,) = crossed_table(worded).rows(named=True)
     assert (row["successions"], row["pairs"], row["relation"]) == (1, 1, "all")
     assert crossed_matches(worded.drop("relation_id")).height == 0
 
@@ -165,8 +165,8 @@ def test_a_table_that_does_not_name_its_facts_is_refused():
 
 
 def test_means_count_each_pair_and_each_succession_once():
-    pairs = crossed_matches(synthetic_scores(64, seed=2, runs=RUNS[:2]))
-    table = mean_crossed(pairs)
+    scores = synthetic_scores(64, seed=2, runs=RUNS[:2])
+    pairs, table = crossed_matches(scores), crossed_table(scores)
     assert {"year"} <= {*table["granularity"]}
     for row in table.iter_rows(named=True):
         own = pairs.filter(*(pl.col(k) == row[k] for k in KEYS[:4]))
@@ -237,7 +237,7 @@ def test_smooth_scorers_without_knowledge_are_told_apart_from_half_one_time_in_t
                     f"subject {number % 25}", f"relation {number // 25}",
                 )
             )  # fmt: skip
-        row = mean_crossed(crossed_matches(pl.concat(parts))).filter(relation="all").row(0, named=True)
+        row = crossed_table(pl.concat(parts)).filter(relation="all").row(0, named=True)
         assert row["subjects"] == 25
         apart += not row["crossed_low"] <= 0.5 <= row["crossed_high"]
         significant += row["p"] < 0.05
@@ -251,9 +251,67 @@ def test_it_is_among_the_tables_and_public(tmp_path):
     write_metrics([tmp_path / "scores.parquet"], tmp_path / "tables")
     pairs = anachron.crossed_matches(scores)
     assert pl.read_parquet(tmp_path / "tables" / "crossed_pairs.parquet").equals(pairs)
-    assert pl.read_parquet(tmp_path / "tables" / "crossed.parquet").equals(mean_crossed(pairs))
+    assert pl.read_parquet(tmp_path / "tables" / "crossed.parquet").equals(crossed_table(scores))
     assert "| crossed |" in (tmp_path / "tables" / "markdown" / "crossed.md").read_text("utf-8")
     assert not (tmp_path / "tables" / "markdown" / "crossed_pairs.md").exists()
+
+
+def likeliest_of(scores):
+    """(subject, relation, granularity) of one run -> dates, chance, share right, share right less the objects' own."""
+    asked = defaultdict(lambda: defaultdict(dict))
+    for row in scores.iter_rows(named=True):
+        if row["subject_label"] and row["object_label"] and row["relation_id"]:
+            key = row["subject_label"], row["relation_id"], row["granularity"]
+            asked[key][row["time"]][row["fact_id"]] = (row["status"], row["logp"])
+    found = {}
+    for key, times in asked.items():
+        kept = [
+            of for of in times.values()
+            if len(of) > 1 and sorted(s for s, _ in of.values()) == ["correct"] + ["incorrect"] * (len(of) - 1)
+        ]  # fmt: skip
+        if kept:
+            own = {fact: mean(of[fact][1] for of in kept if fact in of) for of in kept for fact in of}
+            shares = []
+            for prior in (dict.fromkeys(own, 0.0), own):
+                right = []
+                for of in kept:
+                    lead = {fact: logp - prior[fact] for fact, (_, logp) in of.items()}
+                    best = [fact for fact in lead if lead[fact] >= max(lead.values()) - 1e-9]
+                    right.append(sum(of[fact][0] == "correct" for fact in best) / len(best))
+                shares.append(mean(right))
+            found[key] = (len(kept), mean(1 / len(of) for of in kept), *shares)
+    return found
+
+
+def test_the_likeliest_object_of_each_date_is_that_of_loops():
+    scores = synthetic_scores(40, seed=5, runs=RUNS[:1])
+    about = scores.unique("fact_id", maintain_order=True)
+    table = likeliest_objects(scores, about)
+    expected = likeliest_of(scores)
+    columns = ["of_subject", "of_relation", "granularity", "dates", "chance", "likeliest", "likeliest_less_prior"]
+    found = {row[:3]: row[3:] for row in table.select(columns).iter_rows()}
+    assert len(expected) > 8
+    assert found.keys() == expected.keys()
+    for key, numbers in expected.items():
+        assert found[key] == pytest.approx(numbers), key
+
+
+def test_a_preference_for_objects_is_right_by_chance_alone_once_it_is_taken_off():
+    periods = {"A": range(1980, 1990), "B": range(1990, 2010), "C": range(2010, 2020)}
+    fame = {"A": -9.0, "B": -1.0, "C": -5.0}
+
+    def row_of(score):
+        scores = table_of(score, periods)
+        return crossed_table(scores).row(0, named=True)
+
+    famous = row_of(lambda name, year: fame[name] + year / 50)
+    assert (famous["dates"], famous["chance"]) == (40, pytest.approx(1 / 3))
+    assert famous["likeliest"] == 0.5  # B holds in half of the years
+    assert famous["likeliest_less_prior"] == pytest.approx(1 / 3)
+    knowing = row_of(lambda name, year: fame[name] + (year in periods[name]))
+    assert knowing["likeliest"] == 0.5
+    assert knowing["likeliest_less_prior"] == 1
+    assert knowing["likeliest_less_prior_low"] < 1 == knowing["likeliest_less_prior_high"]
 
 
 def test_runs_are_compared_on_the_pairs_that_both_have():

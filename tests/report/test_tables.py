@@ -107,4 +107,10 @@ def test_crossed_matches_are_told_at_the_granularity_of_most_successions():
     assert [*crossed_lines({"crossed": pl.DataFrame(rows[:3])})] == [one]
     other = told.format("month", "52.0", "42.0 to 62.0", "1,006")
     assert [*crossed_lines({"crossed": pl.DataFrame(rows)})] == [f"a: {one}", f"b: {other}"]
+    objects = {"dates": 1200, "chance": 1 / 3, "likeliest": 0.45, "likeliest_less_prior": 0.512}
+    (line,) = crossed_lines({"crossed": pl.DataFrame([rows[0] | objects])})
+    assert line == (
+        f"{one}. At 45.0 % of 1,200 dates the likeliest object is the right one, at 51.2 % after what each is likelier "
+        "by anyway; chance 33.3 %"
+    )
     assert [*crossed_lines({})] == []

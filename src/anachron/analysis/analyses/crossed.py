@@ -44,6 +44,9 @@ MEAN_SCHEMA: dict[str, type[pl.DataType]] = {
     **dict.fromkeys([*RUN_KEYS, "granularity", "relation"], pl.String),
     **dict.fromkeys(["subjects", "successions", "pairs", "matches"], pl.Int64),
     **dict.fromkeys(["ties", "crossed", "crossed_low", "crossed_high", "p", "win_rate"], pl.Float64),
+    "dates": pl.Int64,
+    **dict.fromkeys(["chance", "likeliest", "likeliest_low", "likeliest_high"], pl.Float64),
+    **dict.fromkeys(["likeliest_less_prior", "likeliest_less_prior_low", "likeliest_less_prior_high"], pl.Float64),
 }
 
 
@@ -60,6 +63,19 @@ def crossed_matches(scores: pl.DataFrame) -> pl.DataFrame:
     the one holds while the other certainly does not. Raises `DataError` for a table that is no score table, or that
     does not name its facts. Beyond the papers.
     """
+    runs, about = _labelled(scores)
+    return pl.concat([crossed_pairs(run, about) for run in runs])
+
+
+def crossed_table(scores: pl.DataFrame) -> pl.DataFrame:
+    """`mean_crossed` of a score table."""
+    runs, about = _labelled(scores)
+    pairs, objects = (pl.concat([of(run, about) for run in runs]) for of in (crossed_pairs, likeliest_objects))
+    return mean_crossed(pairs, objects)
+
+
+def _labelled(scores: pl.DataFrame) -> tuple[list[pl.DataFrame], pl.DataFrame]:
+    """The runs of a score table, and one row a fact: ``fact_id``, `LABELS` and ``object_label``."""
     checked = check_scores(scores)
     lacking = [name for name in ("subject_label", "object_label") if name not in scores.columns]
     if lacking or not {"relation_label", "relation_id"} & {*scores.columns}:
@@ -71,20 +87,13 @@ def crossed_matches(scores: pl.DataFrame) -> pl.DataFrame:
         for name in (*LABELS, "object_label")
     ]
     about = checked.select("fact_id", *words).unique("fact_id", maintain_order=True)
-    return pl.concat([crossed_pairs(run, about) for run in checked.partition_by(RUN_KEYS, maintain_order=True)])
+    return checked.partition_by(RUN_KEYS, maintain_order=True), about
 
 
 def crossed_pairs(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     """`crossed_matches` of one checked run. about: one row a fact, ``fact_id``, `LABELS` and ``object_label``."""
-    named = about.filter(
-        pl.all_horizontal(pl.col("subject_label", "object_label").is_not_null(), RELATION.is_not_null())
-    )
-    named = named.with_columns(
-        pl.struct(SUCCESSION).rank("dense").alias("succession"), pl.int_range(pl.len()).alias("at")
-    )
-    several = named.filter(pl.len().over("succession") > 1).select("fact_id", "succession", "at", "object_label")
-    dated = scores.filter(pl.col("status").is_in(["correct", "incorrect"])).join(several, on="fact_id")
-    dated = dated.select(*RUN_KEYS, "granularity", "succession", "time", "at", "object_label", "status", "logp")
+    named, dated = _in_successions(scores, about)
+    dated = dated.filter(pl.col("status").is_in(["correct", "incorrect"]))
     # Each date once for each pair of objects that were asked about at it, of which one held and the other did not
     keys = [*RUN_KEYS, "granularity", "succession"]
     both = dated.join(dated, on=[*keys, "time"], suffix="_other").filter(
@@ -121,6 +130,49 @@ def crossed_pairs(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     return table.sort(level, "at", "at_other").select(pl.col(n).cast(kind) for n, kind in PAIR_SCHEMA.items())
 
 
+def _in_successions(scores: pl.DataFrame, about: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The facts that have labels, with the number of their succession and their own, ``at``; and the scores of those
+    whose succession has several."""
+    named = about.filter(
+        pl.all_horizontal(pl.col("subject_label", "object_label").is_not_null(), RELATION.is_not_null())
+    )
+    named = named.with_columns(
+        pl.struct(SUCCESSION).rank("dense").alias("succession"), pl.int_range(pl.len()).alias("at")
+    )
+    several = named.filter(pl.len().over("succession") > 1).select("fact_id", "succession", "at", "object_label")
+    columns = [*RUN_KEYS, "granularity", "succession", "time", "at", "object_label", "status", "logp"]
+    return named, scores.join(several, on="fact_id").select(columns)
+
+
+def likeliest_objects(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
+    """Whether the likeliest object at each date is the right one, by succession; of one checked run.
+
+    Of the dates at which several objects of a succession were asked about, and one of them holds while the others
+    certainly do not. Returns per granularity and succession ``dates``, ``chance`` (mean of one by the number of
+    objects), ``likeliest``, the share of dates at which the right one has the highest log-probability (of k equal ones
+    each counts 1 / k), and ``likeliest_less_prior``, the same after the mean of each object's own over these dates is
+    taken off, by which no preference for an object is left.
+    """
+    named, dated = _in_successions(scores, about)
+    keys = [*RUN_KEYS, "granularity", "succession"]
+    held, own = pl.col("status") == "correct", pl.col("logp") - pl.col("logp").mean().over([*keys, "at"])
+    asked = dated.filter(
+        pl.len().over([*keys, "time"]) > 1, held.sum().over([*keys, "time"]) == 1,
+        pl.col("status").is_in(["correct", "incorrect"]).all().over([*keys, "time"]),
+    ).with_columns(own.alias("own"))  # fmt: skip
+    ahead = [(pl.col(name) >= pl.col(name).max() - TIED).alias(name) for name in ("logp", "own")]
+    of_date = asked.group_by([*keys, "time"], maintain_order=True).agg(
+        (1 / pl.len()).alias("chance"),
+        *((of & held).sum() / of.sum() for of in ahead),
+    )
+    found = of_date.group_by(keys, maintain_order=True).agg(
+        pl.len().alias("dates"), pl.col("chance").mean(), pl.col("logp").mean().alias("likeliest"),
+        pl.col("own").mean().alias("likeliest_less_prior"),
+    )  # fmt: skip
+    which = named.unique("succession", maintain_order=True).select("succession", *SUCCESSION)
+    return found.join(which, on="succession", maintain_order="left").drop("succession")
+
+
 def _counted(sides: pl.DataFrame) -> list[pl.Series]:
     """Matches, ties, the share of crossed matches won, and W between the same dates, of each pair.
 
@@ -139,17 +191,21 @@ def _counted(sides: pl.DataFrame) -> list[pl.Series]:
     return pl.DataFrame(rows, schema=names, orient="row").get_columns()
 
 
-def mean_crossed(pairs: pl.DataFrame) -> pl.DataFrame:
+def mean_crossed(pairs: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
     """Means of `crossed_pairs` per run and granularity: over all relations together (``all``), then over each.
 
     Each pair of objects counts once in its succession, and each succession once. The interval is
     `korn_graubard`, over subjects. p: that the signs of what subjects have above one half are chance
     (`sign_flips`); of two objects, to flip the sign is to exchange their periods. ``ties`` is a share of the matches.
+    objects: `likeliest_objects`, whose shares are means over the same successions likewise.
     """
     each = pairs.group_by([*RUN_KEYS, "granularity", *SUCCESSION], maintain_order=True).agg(
         pl.coalesce("relation_label", "relation_id").first().alias("relation"),
         pl.len().alias("pairs"), pl.col("matches", "ties").sum(), pl.col("crossed", "win_rate").mean(),
     )  # fmt: skip
+    each = each.join(
+        objects, on=[*RUN_KEYS, "granularity", "of_subject", "of_relation"], how="left", maintain_order="left"
+    )
     rows = []
     for key, level in each.group_by([*RUN_KEYS, "granularity"], maintain_order=True):
         parts = [(EVERY, level)]
@@ -162,8 +218,19 @@ def mean_crossed(pairs: pl.DataFrame) -> pl.DataFrame:
             row |= {"ties": int(part["ties"].sum()) / row["matches"], "crossed": crossed.mean()}
             row |= interval_cells("crossed", korn_graubard(crossed, subjects))
             row["p"] = sign_flips(np.full(len(crossed), 0.5), crossed, subjects)
-            rows.append(row | {"win_rate": part["win_rate"].mean()})
+            rows.append(row | {"win_rate": part["win_rate"].mean()} | _likeliest(part.drop_nulls("dates")))
     return pl.DataFrame(rows, schema=MEAN_SCHEMA, orient="row")
+
+
+def _likeliest(part: pl.DataFrame) -> dict[str, Any]:
+    """The cells of the likeliest object at each date, of the successions that have such dates."""
+    if not part.height:
+        return {"dates": 0}
+    cells: dict[str, Any] = {"dates": int(part["dates"].sum()), "chance": part["chance"].mean()}
+    for name in ("likeliest", "likeliest_less_prior"):
+        shares = part[name].to_numpy()
+        cells |= {name: shares.mean()} | interval_cells(name, korn_graubard(shares, part["of_subject"].to_numpy()))
+    return cells
 
 
 def main_row(rows: Rows) -> Row:
@@ -176,13 +243,18 @@ def main_row(rows: Rows) -> Row:
 
 def crossed_of_run(scores: pl.DataFrame) -> Row | None:
     """The main row of the scores of one run, without the run's name; ``None`` where no two objects make a match."""
-    rows = mean_crossed(crossed_matches(scores)).drop(RUN_KEYS).rows(named=True)
+    rows = crossed_table(scores).drop(RUN_KEYS).rows(named=True)
     return {name: value for name, value in main_row(rows).items() if name != "relation"} if rows else None
 
 
 def of_study(study: Study) -> pl.DataFrame:
     """The pairs of all runs; computed once."""
     return study.map(lambda run: crossed_pairs(run, study.about))
+
+
+def objects_of_study(study: Study) -> pl.DataFrame:
+    """The likeliest objects of all runs."""
+    return study.map(lambda run: likeliest_objects(run, study.about))
 
 
 def draw(table: pl.DataFrame) -> "style.Figure":
@@ -224,7 +296,7 @@ CROSSED = Analysis(
     group=RIGHT,
     title="Share of crossed matches won: who held when, whatever dates or objects a model prefers",
     source="beyond the papers",
-    compute=lambda study: mean_crossed(study.once(of_study)),
+    compute=lambda study: mean_crossed(study.once(of_study), objects_of_study(study)),
     needs=(SUCCESSIONS,),
     empty=EMPTY,
     figure=draw,
@@ -248,10 +320,25 @@ CROSSED = Analysis(
         "crossed_high": "its upper end",
         "p": "p value of one half, by flipping the signs of subjects",
         "win_rate": "W of the same objects between the same dates",
+        "dates": "dates at which several objects were asked about and one of them holds",
+        "chance": "share of them that a draw among the objects gets right",
+        "likeliest": "share of them at which the likeliest object is the one that holds, mean over successions",
+        "likeliest_low": "lower end of its 95 % interval",
+        "likeliest_high": "its upper end",
+        "likeliest_less_prior": "the same, after each object's own mean over these dates is taken off",
+        "likeliest_less_prior_low": "lower end of its 95 % interval",
+        "likeliest_less_prior_high": "its upper end",
     },
     paper=InPaper(
         words={**RUN_WORDS, **LEVEL_WORD, "relation": "relation"},
-        numbers={"successions": "successions", "crossed": "crossed (%)", "p": "p", "win_rate": "W (%)"},
+        numbers={
+            "successions": "successions",
+            "crossed": "crossed (%)",
+            "p": "p",
+            "win_rate": "W (%)",
+            "likeliest": "likeliest (%)",
+            "likeliest_less_prior": "less prior (%)",
+        },
     ),
 )
 CROSSED_PAIRS = Analysis(

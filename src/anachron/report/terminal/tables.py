@@ -57,7 +57,14 @@ def crossed_words(row: Mapping[str, Any]) -> str:
     """What a row of the table ``crossed`` says, in a line."""
     share, ends = share_cells(row, ["crossed"])
     pairs = f"{row['pairs']:,} pairs of objects"
-    return f"crossed matches by {row['granularity']}: {share} % won ({ends}) of {pairs}; any preference wins half"
+    said = f"crossed matches by {row['granularity']}: {share} % won ({ends}) of {pairs}; any preference wins half"
+    if not row.get("dates"):  # none, or a summary from before they were counted
+        return said
+    right, less, chance = (percent(row[name]) for name in ("likeliest", "likeliest_less_prior", "chance"))
+    return (
+        f"{said}. At {right} % of {row['dates']:,} dates the likeliest object is the right one, at {less} % after what "
+        f"each is likelier by anyway; chance {chance} %"
+    )
 
 
 def crossed_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
