@@ -97,6 +97,9 @@ def test_far_errors_equal_the_loop(seed):
     got = {(r["model"], r["format"], r["threshold"], r["alpha"], r["average"]): r for r in table.iter_rows(named=True)}
     assert len(got) == table.height == (len(RUNS) + 2) * 4 * 4 * 2
     losses = looped_losses(scores)
+    alphas = {}
+    for r in scores.filter(granularity="year", status="incorrect").iter_rows(named=True):
+        alphas.setdefault((r["format"], r["model"], r["fact_id"]), []).append(abs(r["alpha"]))
     qualifying = set()
     for model, format in [*RUNS, ("pooled", "raw"), ("pooled", "chat")]:
         for threshold in THRESHOLDS:
@@ -118,6 +121,12 @@ def test_far_errors_equal_the_loop(seed):
                 assert (mean["low"], mean["high"]) == pytest.approx(expected, abs=1e-9)
                 x, n = sum(far.values()), sum(all_lost.values())
                 assert pooled["share"] == pytest.approx(x / n, abs=1e-12)
+                # what random losses would be: of each fact's incorrect years the share that lies so far away
+                by_fact = {key: sum(a >= distance for a in alphas[format, *key]) / len(alphas[format, *key])
+                           for key in all_lost}  # fmt: skip
+                assert mean["chance"] == pytest.approx(sum(by_fact.values()) / len(by_fact), abs=1e-12)
+                expected = sum(by_fact[key] * lost for key, lost in all_lost.items()) / n
+                assert pooled["chance"] == pytest.approx(expected, abs=1e-12)
                 assert (pooled["low"], pooled["high"]) == pytest.approx(plain_wilson(x, n), abs=1e-9)
     assert 0 in qualifying
     assert max(qualifying) > 10

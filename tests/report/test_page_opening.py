@@ -141,9 +141,11 @@ COMPARED = {
          "Knows the day wherever it knows the year: 4 of 4"),
         ("transfer", [{"a": "day", "b": "year", "known_b": 0, "known_both": 0}], None),
         ("transfer", [{"a": "day", "b": "month", "known_b": 5, "known_both": 0}], None),
-        ("far_errors", [{"threshold": t, "alpha": 1.0, "average": a, "share": s, "low": 0.4, "high": 0.66, "facts": 10}
+        ("far_errors", [{"threshold": t, "alpha": 1.0, "average": a, "share": s, "low": 0.4, "high": 0.66, "facts": 10,
+                         "chance": 0.35}
                         for t, a, s in ((0.9, "facts", 0.54), (0.95, "facts", 0.1), (0.9, "matches", 0.5))],
-         "54 % (40 % to 66 %) of the errors on facts that seem known are far from the period"),
+         "54 % (40 % to 66 %) of the errors on facts that seem known are far from the period, where errors at any "
+         "date alike would be 35 %"),
         ("far_errors", [{"threshold": 0.9, "alpha": 1.0, "average": "facts", "share": None, "facts": 0}], None),
         ("far_errors", [{"threshold": 0.9, "alpha": 1.0, "average": "facts", "share": 0.5, "low": 0.5, "high": 0.5,
                          "facts": 9}], None),

@@ -18,11 +18,15 @@ FAR = DISTANCES[0]  # periods from the middle of the fact's own
 def lost_matches(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """Year contexts that won against a correct one, with the number of matches each took from its fact.
 
-    One row per incorrect year context and run with ``lost`` > 0: the fact keys, ``time, alpha, logp, lost, win_rate``.
+    One row per incorrect year context and run with ``lost`` > 0: the fact keys, ``time, alpha, logp, lost, win_rate``
+    and ``chances``, the shares of all the fact's incorrect year contexts that lie at `DISTANCES`.
     """
     years = scores.filter(pl.col("granularity") == "year")
     correct = years.filter(pl.col("status") == "correct").select(*FACT_KEYS, pl.col("logp").alias("rival"))
     known = facts.filter(pl.col("granularity") == "year").select(*FACT_KEYS, "win_rate")
+    shares = [(pl.col("alpha").abs() >= d).mean().alias(f"{d}") for d in DISTANCES]
+    chances = years.filter(pl.col("status") == "incorrect").group_by(FACT_KEYS, maintain_order=True).agg(shares)
+    chances = chances.select(*FACT_KEYS, pl.concat_list([f"{d}" for d in DISTANCES]).alias("chances"))
     return (
         years.filter(pl.col("status") == "incorrect")
         .select(*FACT_KEYS, "time", "alpha", "logp")
@@ -31,6 +35,7 @@ def lost_matches(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         .agg((pl.col("logp") >= pl.col("rival")).sum().cast(pl.Int64).alias("lost"))
         .filter(pl.col("lost") > 0)
         .join(known, on=FACT_KEYS, maintain_order="left")
+        .join(chances, on=FACT_KEYS, maintain_order="left")
     )
 
 
@@ -52,15 +57,17 @@ def far_errors(
     Only facts that seem known: threshold <= W < 1 at year granularity. ``average`` says how the share is
     taken: ``facts`` is the mean over facts (over model and fact where pooled) of each one's own share, with its
     interval over subjects (the papers' default); ``matches`` is the share of all lost matches together, with
-    Wilson's interval. ``facts`` counts the facts (pairs of model and fact where pooled). Returns ``model, format,
-    prefix, threshold, alpha, average, facts, share, low, high``; shares are null where no fact qualifies.
+    Wilson's interval. ``facts`` counts the facts (pairs of model and fact where pooled). ``chance`` is what the share
+    would be if each fact lost as many matches to any of its incorrect contexts alike. Returns ``model, format,
+    prefix, threshold, alpha, average, facts, share, low, high, chance``; shares are null where no fact qualifies.
     """
     runs = facts.select(RUN_KEYS).unique(maintain_order=True)
     chosen = runs if pool is None else runs.join(pool, on=RUN_KEYS, how="semi", maintain_order="left")
     far = [pl.col("lost").filter(pl.col("alpha").abs() >= d).sum().alias(f"far {d}") for d in DISTANCES]
     lost_by_fact = lost.group_by(FACT_KEYS, maintain_order=True).agg(
-        pl.col("lost").sum().alias("all"), pl.col("win_rate").first(), *far
-    )
+        pl.col("lost").sum().alias("all"), pl.col("win_rate").first(),
+        *(pl.col("chances").first().list.get(place).alias(f"chance {d}") for place, d in enumerate(DISTANCES)), *far,
+    )  # fmt: skip
     subjects = facts.select("fact_id", "subject").unique()
     lost_by_fact = lost_by_fact.join(subjects, on="fact_id", how="left", maintain_order="left")
     pooled = as_pooled(lost_by_fact.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left"))
@@ -74,6 +81,8 @@ def far_errors(
                 pl.col("all").sum(),
                 *(pl.col(f"far {d}").sum() for d in DISTANCES),
                 *((pl.col(f"far {d}") / pl.col("all")).mean().alias(f"share {d}") for d in DISTANCES),
+                *(pl.col(f"chance {d}").mean() for d in DISTANCES),
+                *((pl.col(f"chance {d}") * pl.col("all")).sum().alias(f"of all {d}") for d in DISTANCES),
             ).row(0, named=True)
             for distance in DISTANCES:
                 base = {**dict(zip(RUN_KEYS, key, strict=True)), "threshold": threshold, "alpha": distance}
@@ -91,13 +100,14 @@ def _both_averages(
 ) -> list[dict[str, object]]:
     """totals: of all facts, matches lost and those of them at the distance, and the mean of each fact's share."""
     if not facts:
-        nothing = {"facts": 0, "share": None, "low": None, "high": None}
+        nothing = {"facts": 0, "share": None, "low": None, "high": None, "chance": None}
         return [{**base, "average": "facts", **nothing}, {**base, "average": "matches", **nothing}]
     share, far, lost = totals[f"share {distance}"], int(totals[f"far {distance}"]), int(totals["all"])
+    chance, of_all = totals[f"chance {distance}"], totals[f"of all {distance}"] / lost
     low, high = wilson(far, lost, correction=False)
     return [
-        {**base, "average": "facts", "facts": facts, "share": share, "low": ends[0], "high": ends[1]},
-        {**base, "average": "matches", "facts": facts, "share": far / lost, "low": low, "high": high},
+        {**base, "average": "facts", "facts": facts, "share": share, "low": ends[0], "high": ends[1], "chance": chance},
+        {**base, "average": "matches", "facts": facts, "share": far / lost, "low": low, "high": high, "chance": of_all},
     ]
 
 
@@ -180,7 +190,10 @@ def _far_errors_finding(rows: Rows) -> str | None:
         return None
     row = min(kept, key=lambda row: (row["threshold"], row["alpha"]))
     ends = "" if row["low"] is None else f" ({percent(row['low'])} to {percent(row['high'])})"
-    return f"{percent(row['share'])}{ends} of the errors on facts that seem known are far from the period"
+    return (
+        f"{percent(row['share'])}{ends} of the errors on facts that seem known are far from the period, where errors "
+        f"at any date alike would be {percent(row['chance'])}"
+    )
 
 
 FAR_ERRORS = Analysis(
@@ -207,9 +220,10 @@ FAR_ERRORS = Analysis(
         "share": "share of lost matches whose incorrect context is at least that far; empty if no fact qualifies",
         "low": "lower end of the 95 % interval: over subjects, or of single matches for `matches`",
         "high": "its upper end",
+        "chance": "what the share would be if the same matches were lost to any of each fact's incorrect dates alike",
     },
     paper=InPaper(
         words={**RUN_WORDS, "average": "mean over", "threshold": "W ≥", "alpha": "alpha ≥"},
-        numbers={"facts": "facts", "share": "lost matches (%)"},
+        numbers={"facts": "facts", "share": "lost matches (%)", "chance": "by chance (%)"},
     ),
 )
