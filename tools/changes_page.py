@@ -55,8 +55,8 @@ Randomly drawn rows were checked one by one. The reader of the first two samples
 of the third had neither written them nor gathered the rows, looked up doubtful rows elsewhere, and counted more as
 wrong: a date more than a month off, an old value that was not the last one, a name that the person does not use, a
 subject that means something else to whoever is asked. For {only} of its rows nothing better than the source was found.
-The reader of the fourth had written some of the rows, looked nothing up, and could tell nothing of {untold}; a date some
-days off counted as wrong.
+The reader of the fourth had written some of the rows, looked nothing up, and could tell nothing of {untold}; a date
+some days off counted as wrong.
 
 {first}
 Each sample was drawn after the corrections of the previous ones. `tools/changes/readings.csv` lists every error and its

@@ -28,8 +28,8 @@ from anachron.core.dates import Date
 from anachron.io.files import Json
 from anachron.lm.loading import load_model
 from anachron.probe.horizon.changes import Change
-from anachron.probe.horizon.find import find_horizon
 from anachron.probe.horizon.curves import Curves
+from anachron.probe.horizon.find import find_horizon
 from anachron.probe.horizon.questions import bundled_wordings
 
 CHANGES, NAMES = 480, 160
