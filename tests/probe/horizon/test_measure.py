@@ -224,6 +224,8 @@ def test_summary_tables_and_lines() -> None:
     summary = {"model": "m"} | horizon_json(found, table)
     assert summary["halving"]["low"] <= "2018-01" <= summary["halving"]["high"]
     assert change_preferences(table).known_better is not None
+    assert summary["plateau"] == pytest.approx(0.9, abs=0.05)
+    assert summary["floor"] < 0.03
     curve = curve_table(found)
     assert curve["changes"].sum() == 500
     early, late = curve.filter(pl.col("month") == "2012-06"), curve.filter(pl.col("month") == "2024-06")

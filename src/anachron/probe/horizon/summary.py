@@ -120,9 +120,20 @@ def _end(values: Sequence[float]) -> Json:
 
 
 def _levels(found: Horizon) -> tuple[float, float]:
-    """Floor and plateau, where all covariates are 0."""
-    means = found.weights @ expit(found.fits.coefficients)
-    return float(means[0]), float(means[found.counts.z.shape[1]])
+    """Floor and plateau, of a change like the mean of all."""
+    x, z = _mean_change(found)
+    of_z = z.shape[1]
+    guess, plateau = (
+        found.weights @ expit(found.fits.coefficients[:, part] @ side.T)
+        for part, side in ((slice(of_z), z), (slice(of_z, None), x))
+    )
+    return float(guess[0]), float(plateau[0])
+
+
+def _mean_change(found: Horizon) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of x and of z over all changes, shape (1, columns): popularity, kinds, sources and so on."""
+    trials = found.counts.trials
+    return trials @ found.counts.x[None] / trials.sum(), trials @ found.counts.z[None] / trials.sum()
 
 
 def curve_table(found: Horizon) -> pl.DataFrame:
@@ -133,7 +144,7 @@ def curve_table(found: Horizon) -> pl.DataFrame:
     counts = found.counts
     months = np.arange(np.floor(counts.month.min()), np.floor(counts.month.max()) + 1) + 0.5
     chosen, coefficients = found.draws()
-    x, z = ((counts.trials @ side / counts.trials.sum())[None, :] for side in (counts.x, counts.z))
+    x, z = _mean_change(found)
     guess, plateau = expit(coefficients[:, : z.shape[1]] @ z.T), expit(coefficients[:, z.shape[1] :] @ x.T)
     kinds, place = np.unique(chosen, return_inverse=True)
     known = plateau * found.curves[kinds].learned(months)[place]
