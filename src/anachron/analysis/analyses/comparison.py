@@ -261,7 +261,6 @@ COLUMNS = {
 DIFFERENCES = {
     "facts": "facts", "win_rate": "W (%)", "win_rate_difference": "W diff. (points)", "win_rate_difference_p": "p of W",
     "robustness": "R (%)", "robustness_difference": "R diff. (points)", "mcnemar_p": "p of R (McNemar)",
-    "crossed_difference": "crossed diff. (points)", "crossed_difference_p": "p of crossed",
 }  # fmt: skip
 
 

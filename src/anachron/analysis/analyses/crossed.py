@@ -331,14 +331,7 @@ CROSSED = Analysis(
     },
     paper=InPaper(
         words={**RUN_WORDS, **LEVEL_WORD, "relation": "relation"},
-        numbers={
-            "successions": "successions",
-            "crossed": "crossed (%)",
-            "p": "p",
-            "win_rate": "W (%)",
-            "likeliest": "likeliest (%)",
-            "likeliest_less_prior": "less prior (%)",
-        },
+        numbers={"successions": "successions", "crossed": "crossed (%)", "p": "p", "win_rate": "W (%)"},
     ),
 )
 CROSSED_PAIRS = Analysis(

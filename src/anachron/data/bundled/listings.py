@@ -59,6 +59,6 @@ UPDATES = (
 CHANGES = (
     ChangesListing(
         "mini-changes", "dated changes of the world between 2010 and 2026, each with its old value",
-        changes=4_241, controls=76, subjects=1_581, kinds=33,
+        changes=4_370, controls=76, subjects=1_623, kinds=33,
     ),
 )  # fmt: skip
