@@ -14,7 +14,7 @@ BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "horizon.py"
 @pytest.mark.full
 def test_the_table_of_a_few_answerers_is_that_of_their_rows(tmp_path: Path):
     rows = tmp_path / "rows.jsonl"
-    options = ["--answerers", "12", "--leaks", "40", "--hard", "3", "--rows", str(rows)]
+    options = ["--answerers", "12", "--leaks", "40", "--hard", "1", "--rows", str(rows)]
     said = subprocess.run(
         [sys.executable, str(BENCHMARK), *options], check=True, capture_output=True, text=True, timeout=500
     )  # fmt: skip
@@ -30,7 +30,7 @@ def test_the_table_of_a_few_answerers_is_that_of_their_rows(tmp_path: Path):
     assert guessed["leak"] == 0 < 0.8 <= guessed["lucky guesses"]
     assert seen["400 changes and as many after publication, 10 % known"]["leak"] >= 0.5
     for name, of in found["hard cases"].items():
-        assert of["answerers"] == 3 >= of["told"]
+        assert of["answerers"] == 1 >= of["told"]
         assert ("interval_holds" in of) is (of["told"] > 0 and not name.startswith(("steady", "source that")))
 
 
