@@ -13,7 +13,7 @@ from anachron.data.bundled.mini import KINDS_OF_MACHINES, mini_changes
 READINGS = Path(__file__).parent / "changes" / "readings.csv"
 READ = {1: 300, 2: 150, 3: 300, 4: 200}  # rows of each sample that was read
 ONLY_COMPARED = 8  # rows of the third reading: late deaths, a late leader of the standings, a regional head
-NOT_TOLD = 16  # rows of the fourth: deaths, releases and a race since 2025, a governor of a bank, heads of regions
+NOT_TOLD = 14  # rows of the fourth: deaths, releases and a race since 2025, days of some offices
 HEAD = """# Bundled changes of the world
 
 Made from the code by `make docs`; do not edit.
@@ -32,9 +32,9 @@ print(changes.filter(changes["subject"] == "Prime Minister of Japan").select("ol
 `tools/make_changes.py` makes the file from tables with free licences (listed at the end), the facts of
 [`mini`](mini.md), and changes that this project wrote from common knowledge, with a note where to check them.
 Anything uncertain is left out: offices with several seats, holders for less than 45 days and the changes around them,
-changes whose old value had ended more than 45 days before (somebody had acted in between), ministries whose names the
-source modernised, releases that did not come right after the previous one or whose dates were planned ones, racing
-drivers who had not raced for a year. There are at most three changes a month of software and devices.
+changes whose old value had ended more than 45 days before (somebody acted in between, or nobody), ministries whose
+names the source modernised, releases that did not come right after the previous one or whose dates were planned ones,
+racing drivers who had not raced for a year. There are at most three changes a month of software and devices.
 
 The columns are `subject, relation, kind, old, new, date, predictable, control, source`. A date is a day or, in
 {months} rows, a month.

@@ -13,7 +13,7 @@ from changes.rows import Row, days_apart, first_day
 
 SHORT = 45  # days: who held an office for less stood in for somebody (Liz Truss was prime minister for 49)
 SEATS = 31  # days that two may hold one seat, by the source
-GAP = 366  # days that a driver may go without a race
+GAP = 366  # days: who held an office briefly within so many of a change; how long a driver may go without a race
 
 OFFICE, DEATH, CURRENCY = "officeholder", "alive or dead", "currency"
 WINNER, LEADER, TEAM = "latest winner", "leader", "Formula One team"

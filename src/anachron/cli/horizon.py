@@ -126,7 +126,8 @@ def horizon(
     With --backend chat or generate the model is asked questions, and log-probabilities are not needed. An existing run
     folder is resumed, or read again if it is finished; another --claim asks nothing again. Exit codes: 0 for no leak
     (or no --claim); 1 if the model knows changes after the claimed cut-off beyond chance, or if the work failed; 2 for
-    wrong usage, bad input, or too few changes or answers after the claim for a verdict.
+    wrong usage, bad input, or no verdict: too few changes or answers after the claim, or, without --released, a lead
+    that lucky guesses may explain.
 
     Example: anachron horizon demo --out runs/horizon
     """

@@ -26,6 +26,7 @@ def test_the_table_of_a_few_answerers_is_that_of_their_rows(tmp_path: Path):
     assert found["all"]["interval_holds"] == np.mean([_holds(row) for row in told])
     assert found["all"]["interval_holds"] > 0.7
     seen = found["leak is seen"]
+    assert seen["400 changes, none known"]["leak"] <= 0.2
     guessed = seen["400 changes, none known, better guesses"]
     assert guessed["leak"] == 0 < 0.8 <= guessed["lucky guesses"]
     assert seen["400 changes and as many after publication, 10 % known"]["leak"] >= 0.5

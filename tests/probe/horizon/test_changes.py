@@ -153,3 +153,19 @@ def test_a_file_that_cannot_be_read_is_refused_in_the_words_of_all_commands(tmp_
     (tmp_path / "facts.csv").write_bytes("subject,relation,object\nX,mayor,Ä\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"facts.csv: line 2: the byte 0xc4 is not UTF-8 .* save the file as UTF-8"):
         read_horizon_changes(tmp_path / "facts.csv")
+
+
+def test_decoys_are_about_as_popular_as_the_subject_where_that_is_known() -> None:
+    """Six subjects that hardly anybody reads about, six that everybody does, and six of which it is not known."""
+    sorts = {"few": 10.0, "many": 1e6, "some": None}
+    changes = [
+        Change(f"S{sort}{i}", "mayor", f"{sort} old {i}", f"{sort} new {i}", Date(2020, 5), popularity=popularity)
+        for sort, popularity in sorts.items() for i in range(6)
+    ]  # fmt: skip
+    for one in changes_to_ask(changes):
+        sort = one.change.old.split()[0]
+        assert len(one.decoys) == 3
+        assert not set(one.decoys) & {*one.others, one.change.old, one.change.new}
+        assert sort == "some" or {name.split()[0] for name in one.decoys} == {sort}
+    drawn = {name.split()[0] for one in changes_to_ask(changes) if one.change.popularity is None for name in one.decoys}
+    assert drawn == {*sorts}  # where it is not known, anybody's

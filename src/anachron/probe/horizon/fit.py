@@ -87,7 +87,7 @@ class Horizon:
     inside: chance that knowledge ends among the changes, against answers that do not depend on the date or change
     steadily with it (even before the answers are seen). design: how many changes count as one. counts: as they counted.
     fits_by: chance of answers as far from the best curve as these, by half-year. placebo: ``inside`` of decoys, of
-    which nothing can be known, None of too few.
+    which nothing can be known, None of too few. endless: whether something is known of changes after the end.
     """
 
     curves: Curves
@@ -98,6 +98,7 @@ class Horizon:
     design: float
     fits_by: float
     placebo: float | None = None
+    endless: bool = False
 
     @property
     def told(self) -> bool:
@@ -183,8 +184,8 @@ def _grid(counts: Counts, first: int, last: int, start: np.ndarray) -> tuple[Cur
 
 
 def _without_end(counts: Counts) -> float:
-    """Evidence of knowledge that does not end among the changes: answers that do not depend on the date (all is known,
-    or nothing), and, half as likely beforehand as these and all ends together, answers that change steadily."""
+    """Evidence of knowledge that does not end among the changes: with equal weight that of answers that do not depend
+    on the date (all is known, or nothing), and of answers that change steadily."""
     level = fit_curves(counts, np.array([np.zeros(len(counts.month)), np.ones(len(counts.month))])).evidence
     steady = fit_curves(counts.declining(), np.zeros((1, len(counts.month)))).evidence
     return float(logsumexp(np.append(level - np.log(4), steady - np.log(2))))

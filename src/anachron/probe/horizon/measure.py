@@ -5,7 +5,7 @@ A name's score is its log-probability a token (names differ in length), averaged
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -91,8 +91,9 @@ def preferences(asked: Sequence[ChangeToAsk], scores: Mapping[tuple[str, str], f
         rows.append(
             change_cells(change) | {
                 "margin": margin, "margin_decoy": float(np.mean(decoys)) if decoys else None,
-                "margin_known": known, "known": known is not None and known > 0, "wins": _win(margin),
-                "decoy_wins": float(np.mean([*map(_win, decoys)])) if decoys else None,
+                "margin_known": known, "known": known is not None and known > 0,
+                "wins": None if margin is None else _win(margin),
+                "decoy_wins": float(np.mean([_win(decoy) for decoy in decoys])) if decoys else None,
                 "likeliest_decoy_wins": _win(max(decoys)) if decoys else None, "named": None,
             }
         )  # fmt: skip
@@ -114,12 +115,8 @@ def read_preferences(table: pl.DataFrame) -> pl.DataFrame:
     return PREFERENCES.read(table).with_columns(pl.col("predictable").replace(older))
 
 
-@overload
-def _win(margin: None) -> None: ...
-@overload
-def _win(margin: float) -> float: ...
-def _win(margin: float | None) -> float | None:
-    return None if margin is None else 0.5 * ((margin > 0) + (margin >= 0))
+def _win(margin: float) -> float:
+    return 0.5 * ((margin > 0) + (margin >= 0))
 
 
 def usable(table: pl.DataFrame) -> pl.DataFrame:

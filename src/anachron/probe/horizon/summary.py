@@ -40,6 +40,7 @@ def horizon_of(table: pl.DataFrame) -> Horizon | None:
     if usable(table).height < LEAST:
         return None
     found, decoys = fit_horizon(change_preferences(rows)), comparable(table)
+    found = replace(found, endless=leak_after(table, int(found.end()[0])).leaked)
     if decoys.height < LEAST:
         return found
     placebo = fit_horizon(change_preferences(decoys.with_columns(wins=pl.col("decoy_wins"))))
@@ -87,9 +88,7 @@ def horizon_json(found: Horizon | None, table: pl.DataFrame) -> Json:
     if not found.told:
         return about | {"reason": _why_not(found, counts["new_preferred"])}
     said = about | {"halving": _dates(found.halving())}
-    after = leak_after(table, int(found.end()[0]))
-    known = after.leaked  # something is known of later changes, so the curve's end is none
-    return said | ({} if known else {"end": _end(found.end())})
+    return said if found.endless else said | {"end": _end(found.end())}
 
 
 def _why_not(found: Horizon, share: float) -> str:
