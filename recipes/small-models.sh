@@ -11,6 +11,7 @@
 #     STEPS="probe crossed picture known independent sequence dated page"
 #     FACTS=200 DATES=10      probing: so many facts of mini, at most so many correct and so many incorrect dates of each
 #                             fact and granularity
+#     DECOYS=5                so many other objects a fact, under the same dates
 #     OBJECTS=4               crossed matches: of so many objects of each subject and relation of mini, by year
 #     UPDATES=50              editing: so many updates of mini-updates whose old fact the model knows: it finds the old
 #                             object likelier, token by token, than the new one in all five prompts
@@ -32,6 +33,7 @@ MODELS=${MODELS:-smollm2 gemma3-270m}
 STEPS=${STEPS:-probe crossed picture known independent sequence dated page}
 FACTS=${FACTS:-200}
 DATES=${DATES:-10}
+DECOYS=${DECOYS:-5}
 OBJECTS=${OBJECTS:-4}
 UPDATES=${UPDATES:-50}
 DATED=${DATED:-20}
@@ -67,8 +69,8 @@ for step in $STEPS; do
                 formats=raw
                 [ -e "$FOLDER/$model/chat_template.jinja" ] && formats="raw chat"
                 for format in $formats; do
-                    anachron probe "$FOLDER/$model" --dataset "$OUT/sample.parquet" --format "$format" --label "$model" \
-                        --out "$OUT/$model/$format"
+                    anachron probe "$FOLDER/$model" --dataset "$OUT/sample.parquet" --format "$format" --decoys "$DECOYS" \
+                        --label "$model" --out "$OUT/$model/$format"
                     runs+=("$OUT/$model/$format")
                 done
             done

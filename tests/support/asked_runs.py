@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.core.draws import draw
 from anachron.data.dataset import Dataset
 from anachron.io.answers import Answer
 from anachron.io.jobs import Callbacks
@@ -42,14 +43,16 @@ class Scripted:
 
 
 def known(text: str, held: Mapping[str, tuple[int, int]] = HELD, now: int = 2024) -> str:
-    """What somebody answers who knows who held what: the first two names are of Kazakhstan."""
+    """What somebody answers who knows who held what, and guesses about decoys. The first two are Kazakhstan's."""
     choice = re.search(r"Answer: (.+)\nIn which year .*, (\d+) or (\d+)\?", text)
     if choice:
+        if choice[1] not in held:
+            return choice[2 + draw(text) % 2]
         start, end = held[choice[1]]
         return choice[2] if start <= int(choice[2]) <= end else choice[3]
     period = re.search(r"Answer: (.+)\nFrom when", text)
     if period:
-        start, end = held[period[1]]
+        start, end = held.get(period[1]) or (first := 1900 + draw(text) % 100, first + draw(text, "long") % 20)
         return f"{start} to {'today' if end == 2025 else end}"
     year = re.search(r"In (\d{4}),", text)
     place = [*held][:2] if "Kazakhstan" in text else [*held][2:]
@@ -62,12 +65,12 @@ def early(text: str) -> str:
     return min(choice.groups()) if choice else "I do not know" if "From when" in text else "<b>Almaty</b>, of course"
 
 
-def ask(folder: Path, name: str, script: Callable[[str], str], backend: str = "generate") -> Check:
+def ask(folder: Path, name: str, script: Callable[[str], str], backend: str = "generate", rounds: int = 2) -> Check:
     """A check by answers about `FACTS` in a folder."""
     path = folder.parent / "facts.csv"
     path.write_text(FACTS)
     answerer = Scripted(name, script, backend)
-    return check(ByAnswers(answerer, AskSettings(rounds=2)), read_facts(path, as_of=AS_OF), folder)
+    return check(ByAnswers(answerer, AskSettings(rounds=rounds)), read_facts(path, as_of=AS_OF), folder)
 
 
 def scores_of(data: Dataset, name: str, script: Callable[[dict], float]) -> pl.DataFrame:

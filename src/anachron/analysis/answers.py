@@ -17,7 +17,9 @@ RUNS_SCHEMA: dict[str, Any] = {
     "win_rate": pl.Float64, "win_rate_low": pl.Float64, "win_rate_high": pl.Float64,
     "win_rate_lost": pl.Float64, "win_rate_won": pl.Float64, "win_rate_told": pl.Boolean, "won_all": pl.Float64,
     "won_all_low": pl.Float64, "won_all_high": pl.Float64, "matches_a_fact": pl.Float64, "position_bias": pl.Float64,
-    "position_bias_low": pl.Float64, "position_bias_high": pl.Float64, "open_named": pl.Int64,
+    "position_bias_low": pl.Float64, "position_bias_high": pl.Float64, "decoys": pl.Int64, "decoys_read": pl.Float64,
+    "decoy_win_rate": pl.Float64, "difference": pl.Float64, "difference_low": pl.Float64,
+    "difference_high": pl.Float64, "later": pl.Float64, "open_named": pl.Int64,
     "open_right": pl.Float64, "periods_read": pl.Int64, "overlap": pl.Float64, "start_error_years": pl.Float64,
     "end_error_years": pl.Float64, "calls": pl.Int64, "budget_ended": pl.Boolean,
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """``check``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,7 @@ from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptio
 if TYPE_CHECKING:
     from anachron.probe.check.check import Check
     from anachron.probe.check.gate import Gate
+    from anachron.probe.check.questions import CheckedFacts
 
 NOT_MET, NOT_JUDGED, REPORT = 1, 2, "report"
 
@@ -92,6 +93,15 @@ def check(
     sampling: Annotated[
         str, as_published(help="How dates are chosen: near, or as in the papers (timestress, robustness-2025).")
     ] = "near",
+    decoys: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Other objects that each fact is compared with. Default: 5, and more where there are fewer than 20 "
+            "facts, so that there are 100. A model that only answers is asked about at most 100 in all. With 0 no fact "
+            "counts as known.",
+        ),
+    ] = None,
     gate: GateOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
@@ -118,6 +128,7 @@ def check(
     models = Models(asking, texts, scorer, replicas, loading, language=language)
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
+    asked = _with_decoys(asked, decoys)
     if models.only_cost(
         asked.data.facts, lambda settings: cost_of_facts(asked, settings, demands, gate.baseline, language)
     ):
@@ -125,6 +136,15 @@ def check(
     with models.opened(model, out, label) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
     _tell(found, gate.junit, page=page, as_json=json_)
+
+
+def _with_decoys(facts: "CheckedFacts", number: int | None) -> "CheckedFacts":
+    """The facts with so many decoys each; None leaves their number to the check."""
+    from anachron.data.decoys import with_decoys, without_decoys
+
+    if number is None:
+        return facts
+    return replace(facts, data=with_decoys(facts.data, number) if number else without_decoys(facts.data))
 
 
 def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> None:

@@ -77,7 +77,9 @@ def probe(
     decoys: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Ask about this many other objects of the same kind too, under the dates of each fact."
+            min=1,
+            help="Ask about this many other objects of the same kind too, under the dates of each fact; a model that "
+            "only answers about 100 in all at most.",
         ),
     ] = None,
     language: Language = None,
@@ -108,8 +110,6 @@ def probe(
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
     if decoys is not None:
-        if models.answers is not None:
-            raise ConfigError(f"--decoys {decoys} is for models that are scored; leave it out with {scorer.backend}")
         data = with_decoys(data, decoys, seed=seed)
     if len(model) > 1 and backend_named(scorer.backend).loads and replicas.ray is None:
         _look_for(model, loading)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from math import ceil
 
 import polars as pl
 
@@ -49,6 +50,19 @@ def with_decoys(data: Dataset, number: int = DECOYS, *, seed: int = 0) -> Datase
     ]
     table = pl.DataFrame(rows, schema={"fact_id": pl.String, "decoy": pl.String}, orient="row")
     return replace(data, decoys=table, decoys_each=number)
+
+
+def with_enough_decoys(data: Dataset, in_all: int, *, seed: int = 0) -> Dataset:
+    """The data set with `DECOYS` decoys a fact, or as many more as make so many in all; as it is where their number was
+    chosen before."""
+    if data.decoys_each is not None:
+        return data
+    return with_decoys(data, max(DECOYS, ceil(in_all / data.facts)), seed=seed)
+
+
+def without_decoys(data: Dataset) -> Dataset:
+    """The data set, of which no decoys are to be asked about where they would be by default."""
+    return replace(data, decoys=None, decoys_each=0)
 
 
 def choose_decoys(

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.analysis.decoys import ALIKE
 from anachron.core.errors import ConfigError
 from anachron.data.dataset import Dataset
+from anachron.data.decoys import with_enough_decoys
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import Kind
@@ -24,6 +26,8 @@ from anachron.probe.horizon.questions import ChangeToAsk
 from anachron.probe.questions import questions_of, questions_of_data
 from anachron.probe.respondent import JudgedFacts, Respondent
 from anachron.probe.runs import recorded_as_of
+
+CANDIDATES = 3 * ALIKE  # decoys of a check, of which so many are asked about that have years on both sides
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,13 @@ class ByAnswers(Respondent):
         """Verdicts are those of `anachron.probe.ask.verdicts`; W of a baseline is compared by fact."""
         refuse_unasked(self.settings, gate, baseline)
         earlier = None if baseline is None else read_answer_run(baseline)[1].select("fact_id", "win_rate")
-        questions, as_of = questions_of(facts.data, facts.given, self.language)
+        data = with_enough_decoys(facts.data, CANDIDATES)
+        questions, as_of = questions_of(data, facts.given, self.language)
         dated = [fact.fact_id for fact in questions.facts]
         if earlier is not None and set(dated).isdisjoint(earlier["fact_id"]):
             raise ConfigError(NOTHING_IN_COMMON)
         run = run_asking(
-            questions, facts.questions, self.answerer, out, _identity(facts.data), as_of, self.settings,
+            questions, facts.questions, self.answerer, out, _identity(data), as_of, self.settings,
             callbacks=callbacks,
         )  # fmt: skip
         found = answer_verdicts(run.facts).drop("subject", "relation", "object", "periods")
@@ -105,7 +110,8 @@ def cost_of_facts(
 ) -> tuple[Cost, Cost]:
     """What a check costs at least and at most. Raises `ConfigError` as `refuse_unasked`."""
     refuse_unasked(settings, gate, baseline)
-    return estimate(questions_of(facts.data, facts.given, language)[0], facts.questions, settings)
+    data = with_enough_decoys(facts.data, CANDIDATES)
+    return estimate(questions_of(data, facts.given, language)[0], facts.questions, settings)
 
 
 def cost_of_data(data: Dataset, settings: AskSettings, language: str | Path | None = None) -> tuple[Cost, Cost]:

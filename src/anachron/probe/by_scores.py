@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +13,7 @@ from anachron.analysis.metrics import check_scores, fact_metrics
 from anachron.core.errors import ConfigError
 from anachron.core.sameness import name_key
 from anachron.data.dataset import Dataset
-from anachron.data.decoys import DECOYS, choose_decoys, with_decoys
+from anachron.data.decoys import choose_decoys, with_enough_decoys
 from anachron.data.statements import undated_statements
 from anachron.io.jobs import Callbacks
 from anachron.lm.loading import load_model
@@ -48,8 +47,7 @@ class ByScores(Respondent):
         if earlier is not None:
             _shared(earlier, facts.data.table)
         lm = load_model(self.model) if isinstance(self.model, str) else self.model
-        number = max(DECOYS, ceil(ALIKE / facts.data.facts))  # of few facts more, so that all have enough together
-        data = with_decoys(facts.data, number, seed=self.settings.seed)
+        data = with_enough_decoys(facts.data, ALIKE, seed=self.settings.seed)
         scored = run_probe(lm, data, out, self.settings, callbacks=callbacks)
         present = self._present(lm, data, facts.questions, out / PRESENT, callbacks)
         scores, about = check_scores(scored.scores), facts.data.about

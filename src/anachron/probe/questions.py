@@ -70,9 +70,12 @@ def questions_of(
     """
     lang, as_of = language_of(language or "en"), Date.parse(data.as_of) if data.as_of else as_of_date(today)
     asked = questions_of_run(data).select("fact_id", "question")
+    decoys: dict[str, list[str]] = {}
+    for fact, decoy in () if data.decoys is None else data.decoys.rows():
+        decoys.setdefault(fact, []).append(decoy)
     return questions_about(
         data.table, dict(asked.rows()), language=lang.name, style=lang.style, as_of=as_of,
-        given=data.given if given is None else given,
+        given=data.given if given is None else given, decoys=decoys,
     ), as_of  # fmt: skip
 
 

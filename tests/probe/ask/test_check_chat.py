@@ -54,7 +54,8 @@ def check(server: Server | str, facts: Path, out: Path, *words: object, key: boo
     return run_command([
         "check", "gpt-like", "--backend", "chat", "--base-url", url, "--facts", str(facts), "--out", str(out),
         "--as-of", AS_OF, "--pause", "0.001", "--timeout", "5", "--no-page",
-        *(["--api-key-env", "MY_KEY"] if key else []), *map(str, words),
+        *(["--api-key-env", "MY_KEY"] if key else []), *(() if "--decoys" in words else ("--decoys", "0")),
+        *map(str, words),
     ], False)  # fmt: skip
 
 
@@ -75,22 +76,24 @@ def tables(out: Path) -> dict[str, bytes]:
 
 def test_somebody_who_knows_everything(facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with serving(knowing) as server:
-        assert check(server, facts, tmp_path / "run", "--max-stale", 0, "--min-win-rate", 0.9, "--page") == 0
+        demands = ("--max-stale", 0, "--min-win-rate", 0.9)
+        assert check(server, facts, tmp_path / "run", *demands, "--page", "--decoys", 5) == 0
         asked = server.requests
     table = pl.read_csv(tmp_path / "run" / "verdicts.csv")
     assert table["name"].to_list() == ["kz-1", "kz-2", "de-0", "de-1", "de-2", "de-3"]
     read = table.drop_nulls("win_rate")
-    assert read.height == 5 and set(read["win_rate"]) == {1.0} and set(read["verdict"]) <= {"known", "robust"}
+    assert read.height == 5 and set(read["win_rate"]) == {1.0} and read["decoys"].to_list() == [5] * 5
     assert read["won_all"].all() and read["overlap"].min() > 0.8 and read["open_right"].to_list() == [2] * 5
     assert dict(table.select("name", "present").rows())["kz-2"] == "current"
     assert dict(table.select("name", "left_out").rows())["de-3"].startswith("no correct date")
     summary = json.loads((tmp_path / "run" / "ask.json").read_text())
     assert summary["win_rate"] == 1 and summary["position_bias"] == 0 and summary["calls"] == len(asked)
     assert summary["served_by"] == {"gpt-like-2025-01-01": len(asked)} and summary["overlap"] > 0.8
-    per_fact = pl.read_ndjson(tmp_path / "run" / "answers.jsonl").drop_nulls("fact_id")["fact_id"].value_counts()
-    assert per_fact["count"].max() <= 39
+    answers = pl.read_ndjson(tmp_path / "run" / "answers.jsonl", infer_schema_length=None).drop_nulls("fact_id")
+    assert answers.filter(pl.col("decoy").is_null())["fact_id"].value_counts()["count"].max() <= 39
+    assert answers["decoy"].drop_nulls().n_unique() == 10  # of two successions
     printed, said = capsys.readouterr()
-    assert "known" in printed and "index.html" in said
+    assert "(25 decoys asked about, 100 % of the choices read)" in printed and "index.html" in said
     page = (tmp_path / "run" / "report" / "index.html").read_text("utf-8")
     assert "2006 to 2021" in page and KEY not in page
 
@@ -126,7 +129,7 @@ def test_a_wrong_period_is_told_where_the_choices_bear_it_out(
 ):
     monkeypatch.setitem(HELD, "Almaty", (1998, 2004))
     with serving(knowing) as server:
-        check(server, facts, tmp_path / "run", "--ways", "choice,period")
+        check(server, facts, tmp_path / "run", "--ways", "choice,period", "--decoys", 60)
     row = pl.read_csv(tmp_path / "run" / "verdicts.csv").filter(name="kz-1").row(0, named=True)
     assert (row["verdict"], row["believed_start"], row["believed_end"]) == ("wrong period", 1998, 2004)
     assert row["win_rate"] < 0.5 and row["believed_win_rate"] == 1 and row["overlap"] == 0
@@ -251,7 +254,8 @@ def test_a_killed_run_pays_for_nothing_twice_and_ends_with_the_same_bytes(facts:
     with serving(slowly) as server:
         command = [
             sys.executable, "-c", "from anachron.cli.entry import run; run()", "check", "gpt-like", "--backend", "chat",
-            "--base-url", server.url, "--facts", str(facts), "--out", str(tmp_path / "run"), "--as-of", AS_OF, *words,
+            "--base-url", server.url, "--facts", str(facts), "--out", str(tmp_path / "run"), "--as-of", AS_OF,
+            "--decoys", "0", *words,
         ]  # fmt: skip
         process = subprocess.Popen(command, env=os.environ | {"NO_PROXY": "127.0.0.1"}, stderr=subprocess.PIPE)
         while len(server.requests) < 30 and process.poll() is None:

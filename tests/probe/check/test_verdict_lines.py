@@ -50,8 +50,11 @@ def test_an_unknown_fact_with_a_high_win_rate_says_why() -> None:
     assert verdict_in_words(UNKNOWN) == f"unknown, W 93 %; {told}"
     alone = UNKNOWN | {"chance": None, "decoys": None}
     assert lines_of(alone, width=160)[1].endswith("unknown: no decoys to compare with")
-    asked = {name: UNKNOWN[name] for name in UNKNOWN if name not in ("chance", "decoys")} | {"win_rate_low": 0.44}
+    asked = UNKNOWN | {"chance": 0.02, "win_rate_low": 0.6, "win_rate_lost": 0.5, "weaker_side": 0.44}
     assert lines_of(asked, width=160)[1].endswith("unknown: W may be as low as 44 %")
+    few = UNKNOWN | {"chance": 1 / 11, "ranked_among": 10}
+    assert doubt_in_words(few) == "no decoy does as well, but 10 are too few"
+    assert doubt_in_words(few | {"chance": 2 / 11}) == "18 % of decoys do as well"
     # Nothing is to be explained of a fact that wins no more than half, or that is not unknown.
     for row in (UNKNOWN | {"win_rate": 0.5}, ROW | {"chance": 0.03}):
         assert doubt_in_words(row) == ""

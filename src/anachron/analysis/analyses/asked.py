@@ -10,8 +10,9 @@ from anachron.analysis.study import Study
 SHOWN = (
     "model", "asked_by", "fact_id", "subject_label", "relation_label", "object_label", "question", "periods",
     "win_rate", "win_rate_low", "win_rate_high", "win_rate_lost", "win_rate_won", "matches", "matches_of", "won_all",
-    "lost_at_most", "robustness", "open_right", "open_other_period", "open_somebody_else", "open_unread", "period",
-    "believed_start", "believed_end", "start_error_days", "end_error_days", "overlap", "choices_unread", "said",
+    "lost_at_most", "robustness", "weaker_side", "decoys", "decoy_win_rate", "chance", "ranked_among",
+    "open_right", "open_other_period", "open_somebody_else", "open_unread", "period", "believed_start", "believed_end",
+    "start_error_days", "end_error_days", "overlap", "choices_unread", "said",
 )  # fmt: skip
 ASKED_RUN = {"model": "label of the run", "asked_by": "`chat` or `generate`: the backend that asked"}
 W_BY_CHOICE = {
@@ -76,6 +77,13 @@ ASKED = Analysis(
         "position_bias": "share of choices of the year named first, minus one half; -0.5 to 0.5",
         "position_bias_low": "lower end of its 95 % interval",
         "position_bias_high": "its upper end",
+        "decoys": "decoys that were asked about, other objects between the same years; a sample",
+        "decoys_read": "share of the choices about them that could be read",
+        "decoy_win_rate": "W of the decoys of a fact, mean over facts",
+        "difference": "W of these facts less that of their decoys",
+        "difference_low": "lower end of its 95 % interval",
+        "difference_high": "its upper end",
+        "later": "share of the choices about decoys in which the later year was taken; one half if it has no taste",
         "open_named": "open questions with a year that were answered with a name",
         "open_right": "share of these for which the answer held in that year",
         "periods_read": "facts for which a period could be read",
@@ -118,6 +126,12 @@ ASKED_FACTS = Analysis(
         "won_all": "whether all k matches were won in both orders",
         "lost_at_most": "upper bound of the share of all matches that are lost nevertheless (95 %)",
         "robustness": "R if known: 0 if a match was not won, 1 if all matches of the fact were read and won",
+        "weaker_side": "share won of the matches with an incorrect year before its dates, or of those with one after "
+        "them, whichever is lower; answers that could not be read count as lost",
+        "decoys": "decoys of the fact of which a choice could be read",
+        "decoy_win_rate": "their mean W",
+        "chance": "share of decoys of all facts, itself counted, whose same sides are no weaker",
+        "ranked_among": "how many decoys these are",
         "open_right": "open questions with a year whose answer held in that year",
         "open_other_period": "those answered with another object of the subject and relation",
         "open_somebody_else": "those answered with any other name",

@@ -2,10 +2,11 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
+from anachron.analysis.decoys import ALIKE
 from anachron.core.dates import Date
 from anachron.core.draws import draw
 from anachron.core.errors import DataError
@@ -13,7 +14,7 @@ from anachron.core.periods import Period
 from anachron.core.sameness import name_key, same_name
 from anachron.core.several_periods import closed_at, parse_periods, status_in
 from anachron.data.own.rows import GivenFact, group_of
-from anachron.probe.ask.sampling import Call, Matches, draw_matches
+from anachron.probe.ask.sampling import LEAST_ROUNDS, Call, Matches, comparable, draw_matches
 from anachron.probe.ask.wordings import Wordings, wordings_of
 from anachron.text.dates import Wording, bare_date
 
@@ -35,7 +36,8 @@ class FactToAsk:
     """A fact as it is put to a model that only answers.
 
     question: without a date. periods: in which it holds, closed at the last known day. still: whether it holds then.
-    open: (year, the question in it) of some correct years. matches: what choices are drawn from.
+    open: (year, the question in it) of some correct years. matches: what choices are drawn from. decoy: of a decoy, its
+    name, which is then the object; all else is the fact's but the name of its matches.
     """
 
     fact_id: str
@@ -48,17 +50,20 @@ class FactToAsk:
     group: Group
     open: tuple[tuple[str, str], ...]
     matches: Matches
+    decoy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """All that is asked. rivals: the objects of each subject and relation. left_out: fact -> why it is not asked."""
+    """All that is asked. rivals: the objects of each subject and relation. left_out: fact -> why it is not asked.
+    decoys: a sample of those of the facts (`decoys_to_ask`)."""
 
     facts: tuple[FactToAsk, ...]
     rivals: Mapping[Group, tuple[Rival, ...]]
     left_out: Mapping[str, str]
     wordings: Wordings
     style: str | Wording
+    decoys: tuple[FactToAsk, ...] = ()
 
     def open_prompt(self, question: str) -> str:
         return self.wordings.open.format(question=question)
@@ -100,6 +105,7 @@ def questions_about(
     style: str | Wording,
     as_of: Date | None = None,
     given: Sequence[GivenFact] = (),
+    decoys: Mapping[str, Sequence[str]] | None = None,
     open_years: int = OPEN_YEARS,
     seed: int = 0,
 ) -> Questions:
@@ -108,7 +114,8 @@ def questions_about(
     statements: columns of `anachron.data.columns.STATEMENT_SCHEMA`; the years of a fact are its year contexts.
     questions: each fact's question without a date. language: of the wordings, by its English name. style: of dates.
     as_of: the last day that is known of, up to which facts without an end hold. given: the facts of a file, for
-    aliases, and for objects that are not asked about. A name that two objects of a subject and relation share tells
+    aliases, and for objects that are not asked about. decoys: fact -> names of its decoys, of which a sample is asked
+    about (`decoys_to_ask`). A name that two objects of a subject and relation share tells
     nothing and is left out.
 
     Raises `DataError` where no fact can be asked.
@@ -141,7 +148,32 @@ def questions_about(
             )  # fmt: skip
     if not facts:
         raise DataError(f"no fact can be asked: {next(iter(left_out.values()), 'there is none')}")
-    return Questions(tuple(facts), _rivals(facts, given), left_out, wordings_of(language), style)
+    chosen = decoys_to_ask(facts, decoys or {})
+    return Questions(tuple(facts), _rivals(facts, given), left_out, wordings_of(language), style, chosen)
+
+
+def decoys_to_ask(
+    facts: Sequence[FactToAsk], names: Mapping[str, Sequence[str]], most: int = ALIKE
+) -> tuple[FactToAsk, ...]:
+    """A sample of decoys: the first of every fact, then the second of every one, and so on.
+
+    The first ones of so many facts, and more until every fact can be ranked among so many that have the sides that it
+    has (`comparable`). facts: in the order of their ids, which are hashes, so that the first are a random sample.
+    names: fact -> its decoys. Each has the matches of its fact under its own name.
+    """
+    needed = {tuple(sorted(sides)) for fact in facts if (sides := fact.matches.sides(LEAST_ROUNDS))}
+    found: Counter[tuple[bool, ...]] = Counter()
+    chosen: list[FactToAsk] = []
+    deepest = max((len(names.get(fact.fact_id, ())) for fact in facts), default=0)
+    for place, fact in ((place, fact) for place in range(deepest) for fact in facts):
+        own = names.get(fact.fact_id, ())
+        serves = [sides for sides in needed if comparable(fact.matches.sides(LEAST_ROUNDS), sides)]
+        wanted = any(found[sides] < most for sides in serves) or (place == 0 and len(chosen) < most)
+        if place < len(own) and wanted:
+            found.update(serves)
+            matches = fact.matches.of(f"{fact.fact_id}\n{own[place]}")
+            chosen.append(replace(fact, object=own[place], decoy=own[place], open=(), matches=matches))
+    return tuple(chosen)
 
 
 def _rivals(facts: Sequence[FactToAsk], given: Sequence[GivenFact]) -> dict[Group, tuple[Rival, ...]]:

@@ -6,10 +6,11 @@
 was; one with another budget, width or number of rounds too.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -110,9 +111,13 @@ def read_answer_run(folder: Path | str) -> tuple[Json, pl.DataFrame]:
     if not run.is_done:
         raise DataError(f"{folder}: the run is not finished; repeat its command to go on")
     table = run.read_table(FACTS_FILE).with_columns(pl.col("won_all") == "true")
-    absent = [pl.lit(None, kind).alias(name) for name, kind in FACT_SCHEMA.items() if name not in table.columns]
-    facts = table.with_columns(absent).select(*FACT_SCHEMA).cast(pl.Schema(FACT_SCHEMA))  # absent: of earlier versions
-    return parse_json(run.read_file(SUMMARY_FILE), run.path / SUMMARY_FILE), facts
+    return parse_json(run.read_file(SUMMARY_FILE), run.path / SUMMARY_FILE), _with_absent(table, FACT_SCHEMA)
+
+
+def _with_absent(table: pl.DataFrame, schema: Mapping[str, Any]) -> pl.DataFrame:
+    """A table by its schema, with nulls in the columns that earlier versions did not write."""
+    absent = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in table.columns]
+    return table.with_columns(absent).select(*schema).cast(pl.Schema(schema))
 
 
 def read_answers(folder: Path | str) -> pl.DataFrame:
@@ -122,7 +127,7 @@ def read_answers(folder: Path | str) -> pl.DataFrame:
     """
     run = RunFolder.read(Path(folder))
     try:
-        return run.read_table(ANSWERS_FILE).cast(pl.Schema(ANSWER_SCHEMA))
+        return _with_absent(run.read_table(ANSWERS_FILE), ANSWER_SCHEMA)
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{run.path / ANSWERS_FILE} is not what a run writes; repeat its command ({error})") from error
 

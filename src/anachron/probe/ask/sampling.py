@@ -6,13 +6,17 @@ middle): near ones are hard, far ones easy, and all strata have a known share of
 without replacement, by hashes of the seed and the fact, so that more matches are those of before and some more.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from anachron.core.dates import Date
 from anachron.core.draws import draw
 
 EDGES = (1.0, 2.0)  # of |alpha|, upper ends of all strata but the last
 ROUNDS = 5  # matches that are read in each stratum at most
+LEAST_ROUNDS = 3  # with one, of 100 facts the bias of position is off by more than 2 points in a fifth of all cases
+SIDE = 3  # matches with incorrect years before the correct ones, or after them, that say something of that side
 SPARE = 1  # more that are asked in the place of those that cannot be read
 
 
@@ -25,6 +29,11 @@ class Match:
     correct: str
     incorrect: str
     alpha: float
+
+    @property
+    def later(self) -> bool:
+        """Whether the incorrect year comes after the correct one."""
+        return Date.parse(self.incorrect).year > Date.parse(self.correct).year
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,23 @@ class Matches:
     fact_id: str
     sizes: tuple[int, ...]
     drawn: tuple[tuple[Match, ...], ...]
+
+    def sides(self, rounds: int) -> dict[bool, int]:
+        """`Match.later` of the first so many matches of each stratum, and how many there are, where at least `SIDE`."""
+        counts = Counter(match.later for stratum in self.drawn for match in stratum[:rounds])
+        return {later: count for later, count in counts.items() if count >= SIDE}
+
+    def of(self, name: str) -> "Matches":
+        """The same matches of somebody else."""
+        drawn = tuple(tuple(replace(match, fact_id=name) for match in stratum) for stratum in self.drawn)
+        return Matches(name, self.sizes, drawn)
+
+
+def comparable(of_decoy: Mapping[bool, int], sides: Iterable[bool]) -> bool:
+    """Whether a fact with these sides can be ranked among decoys with so many matches on each of theirs: they have all
+    of them, with more than `SIDE` matches, as three on one side are won by a coin too often."""
+    wanted = [*sides]
+    return all(side in of_decoy for side in wanted) and sum(of_decoy[side] for side in wanted) > SIDE
 
 
 def draw_matches(
@@ -90,6 +116,11 @@ Read = dict[Match, float | None]  # 1 won, 0 lost, a half where the orders disag
 def score_of(first: bool | None, second: bool | None) -> float | None:
     """What a match counts: whether the correct year was chosen when it was named first, and second; None: unread."""
     return None if first is None or second is None else (first + second) / 2
+
+
+def score_in(match: Match, chosen: Mapping[Call, bool | None]) -> float | None:
+    """`score_of` a match by what was chosen in some calls; None where it was not asked in both orders."""
+    return score_of(chosen.get(Call(match, True)), chosen.get(Call(match, False)))
 
 
 def wanted_matches(matches: Matches, read: Mapping[Match, float | None], target: int) -> list[Match]:

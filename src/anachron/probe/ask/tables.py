@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from anachron.analysis.decoys import chance
 from anachron.analysis.statistics import interval_cells, korn_graubard
 from anachron.core.dates import DAYS_A_YEAR, Date
 from anachron.core.periods import Period
@@ -13,11 +14,12 @@ from anachron.core.several_periods import closed_at, periods_text
 from anachron.io.answers import Answer
 from anachron.io.files import Json
 from anachron.io.reasoning import split_reasoning
-from anachron.probe.ask.asking import AskedQuestion, Asking, by_call
+from anachron.probe.ask.asking import AskedQuestion, Asking, by_call, periods_given
+from anachron.probe.ask.decoys import believed_win_rate, beside_decoys, decoy_summary, tied_decoys
 from anachron.probe.ask.estimator import FactEstimate, Mean, bounds, estimate_fact, mean_over_facts, position_bias
 from anachron.probe.ask.matching import READ, UNREAD, Reading
 from anachron.probe.ask.questions import FactToAsk, Questions
-from anachron.probe.ask.sampling import Call, Match, by_fact, score_of
+from anachron.probe.ask.sampling import Call, Match, by_fact, score_in
 from anachron.probe.check.present import ALONE, CURRENT, PRESENT_SCHEMA, STALE, PresentQuestion
 
 RIGHT, OTHER_PERIOD, SOMEBODY_ELSE = "right", "other period", "somebody else"
@@ -25,18 +27,20 @@ NAMED = (RIGHT, OTHER_PERIOD, SOMEBODY_ELSE)
 FIRST, SECOND = "first year", "second year"
 
 ANSWER_SCHEMA: dict[str, Any] = {
-    "kind": pl.String, "fact_id": pl.String, "years": pl.String, "prompt": pl.String, "outcome": pl.String,
-    "read": pl.String, "right_names": pl.List(pl.String), "text": pl.String, "reasoning": pl.String,
-    "finish": pl.String, "served_by": pl.String, "prompt_tokens": pl.Int64, "completion_tokens": pl.Int64,
+    "kind": pl.String, "fact_id": pl.String, "decoy": pl.String, "years": pl.String, "prompt": pl.String,
+    "outcome": pl.String, "read": pl.String, "right_names": pl.List(pl.String), "text": pl.String,
+    "reasoning": pl.String, "finish": pl.String, "served_by": pl.String, "prompt_tokens": pl.Int64,
+    "completion_tokens": pl.Int64,
 }  # fmt: skip
 FACT_SCHEMA: dict[str, Any] = {
     "fact_id": pl.String, "subject": pl.String, "relation": pl.String, "object": pl.String, "periods": pl.String,
     "question": pl.String, "win_rate": pl.Float64, "win_rate_low": pl.Float64, "win_rate_high": pl.Float64,
     "win_rate_lost": pl.Float64, "win_rate_won": pl.Float64, "matches": pl.Int64, "matches_of": pl.Int64,
-    "won_all": pl.Boolean, "lost_at_most": pl.Float64,
-    "robustness": pl.Float64, "open_right": pl.Int64, "open_other_period": pl.Int64, "open_somebody_else": pl.Int64,
-    "open_unread": pl.Int64, "period": pl.String, "believed_start": pl.String, "believed_end": pl.String,
-    "start_error_days": pl.Int64, "end_error_days": pl.Int64, "overlap": pl.Float64, "believed_win_rate": pl.Float64,
+    "won_all": pl.Boolean, "lost_at_most": pl.Float64, "robustness": pl.Float64, "weaker_side": pl.Float64,
+    "decoys": pl.Int64, "decoy_win_rate": pl.Float64, "chance": pl.Float64, "ranked_among": pl.Int64,
+    "open_right": pl.Int64, "open_other_period": pl.Int64, "open_somebody_else": pl.Int64, "open_unread": pl.Int64,
+    "period": pl.String, "believed_start": pl.String, "believed_end": pl.String, "start_error_days": pl.Int64,
+    "end_error_days": pl.Int64, "overlap": pl.Float64, "believed_win_rate": pl.Float64, "believed_chance": pl.Float64,
     "choices_unread": pl.Int64, "said": pl.String,
 }  # fmt: skip
 
@@ -44,10 +48,10 @@ FACT_SCHEMA: dict[str, Any] = {
 def answers_table(asking: Asking, questions: Questions) -> pl.DataFrame:
     """One row a question that was asked, in that order (`ANSWER_SCHEMA`).
 
-    ``years``: of an open question the year, of a choice both, in the order in which they were named. ``outcome``: of
-    open questions one of `NAMED`, of choices which year was chosen, of others ``read``; or why nothing was read.
-    ``right_names``: of an open question, what a right answer may be called. ``text``: the model's own words without its
-    reasoning, which is apart.
+    ``decoy``: of a question about a decoy of the fact, its name. ``years``: of an open question the year, of a choice
+    both, in the order in which they were named. ``outcome``: of open questions one of `NAMED`, of choices which year
+    was chosen, of others ``read``; or why nothing was read. ``right_names``: of an open question, what a right answer
+    may be called. ``text``: the model's own words without its reasoning, which is apart.
     """
     facts = {fact.fact_id: fact for fact in questions.facts}
     rows = []
@@ -55,7 +59,8 @@ def answers_table(asking: Asking, questions: Questions) -> pl.DataFrame:
         text, thought = split_reasoning(one.reply.text) if isinstance(one.reply, Answer) else (one.reply.reason, "")
         reply: Any = one.reply if isinstance(one.reply, Answer) else None
         rows.append({
-            "kind": one.kind, "fact_id": one.fact_id, "prompt": one.prompt, "outcome": _outcome(one, facts, questions),
+            "kind": one.kind, "fact_id": one.fact_id, "decoy": one.decoy, "prompt": one.prompt,
+            "outcome": _outcome(one, facts, questions),
             "years": one.year if one.call is None else " ".join(one.call.years), "read": _read(one.reading),
             "right_names": None if one.fact_id is None or one.year is None
                 else questions.right_names(facts[one.fact_id], one.year),
@@ -100,16 +105,20 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
 
     ``win_rate`` with its interval, ``win_rate_lost`` and ``win_rate_won`` (`anachron.probe.ask.estimator.bounds`; null
     where no choice was asked), ``matches`` (k) of ``matches_of``, ``won_all`` (R_k), ``lost_at_most`` and
-    ``robustness`` as `anachron.probe.ask.estimator.FactEstimate`. ``open_*``: numbers of open questions. ``period``:
-    ``read`` or why not; errors in days, negative where the model believes too early, at the coarser of both dates;
-    ``overlap``: days in both periods by days in either. ``believed_win_rate``: the mean score of the matches between a
-    year in the believed period and one outside it, were that period the true one. ``said``: the model's words, the
-    period first.
+    ``robustness`` as `anachron.probe.ask.estimator.FactEstimate`; ``weaker_side``, ``decoys``, ``decoy_win_rate``,
+    ``chance`` and ``ranked_among`` as `anachron.probe.ask.decoys.BesideDecoys.cells`. ``open_*``: numbers of open
+    questions. ``period``: ``read`` or why not; errors in days, negative where the model believes too early, at the
+    coarser of both dates; ``overlap``: days in both periods by days in either. ``believed_win_rate``: the mean score of
+    the matches between a year in the believed period and one outside it, were that period the true one;
+    ``believed_chance``: the share of decoys of which that is as high, itself counted; it is 0 of those of which no
+    period was given. ``said``: the model's words, the period first.
     """
     chosen, estimates = by_call(asking.asked), estimates_of(asking, questions)
+    beside = beside_decoys(questions.decoys, chosen)
+    tied = tied_decoys(questions.decoys, chosen, periods_given(asking.asked))
     by_id: dict[str, list[AskedQuestion]] = defaultdict(list)
     for one in asking.asked:
-        if one.fact_id is not None:
+        if one.fact_id is not None and one.decoy is None:
             by_id[one.fact_id].append(one)
     rows = []
     for fact in questions.facts:
@@ -121,6 +130,7 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
         }  # fmt: skip
         if (ends := bounds(fact.matches, chosen)) is not None:
             row["win_rate_lost"], row["win_rate_won"] = ends
+            row |= beside.cells(fact, chosen)
         if (found := estimates[fact.fact_id]) is not None:
             row |= {
                 "win_rate": found.win_rate, "win_rate_low": found.low, "win_rate_high": found.high,
@@ -136,7 +146,8 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
                 row["period"] = one.reading.outcome
                 if one.reading.outcome == READ:
                     row |= period_cells(one.reading.value, fact, as_of)
-                    row["believed_win_rate"] = believed_win_rate(one.reading.value, fact, chosen)
+                    row["believed_win_rate"] = tie = believed_win_rate(one.reading.value, fact, chosen)
+                    row["believed_chance"] = None if tie is None or not tied.size else chance(tie, tied)
         words = [(one.year, split_reasoning(one.reply.text)[0]) for one in asked
                  if one.kind != "choice" and isinstance(one.reply, Answer)]  # fmt: skip
         row["said"] = "; ".join(f"{year or 'period'}: {' '.join(text.split())}" for year, text in words) or None
@@ -180,25 +191,10 @@ def _at_coarser(one: Date, other: Date) -> tuple[Date, Date]:
     return one, other
 
 
-def believed_win_rate(believed: Period, fact: FactToAsk, chosen: Mapping[Call, bool | None]) -> float | None:
-    """The mean score of the matches of which one year meets a believed period, for that year; None without any."""
-    scores = []
-    for match in (match for drawn in fact.matches.drawn for match in drawn):
-        inside = [believed.status(year) != "incorrect" for year in (match.correct, match.incorrect)]
-        score = _score(match, chosen)
-        if score is not None and inside[0] != inside[1]:
-            scores.append(score if inside[0] else 1 - score)
-    return sum(scores) / len(scores) if scores else None
-
-
-def _score(match: Match, chosen: Mapping[Call, bool | None]) -> float | None:
-    return score_of(chosen.get(Call(match, True)), chosen.get(Call(match, False)))
-
-
 def estimates_of(asking: Asking, questions: Questions) -> dict[str, FactEstimate | None]:
     """The estimate of each fact from its choices; None where none could be read."""
     chosen = by_call(asking.asked)
-    read = {call.match: _score(call.match, chosen) for call in chosen}
+    read = {call.match: score_in(call.match, chosen) for call in chosen}
     strata = by_fact((fact.matches for fact in questions.facts), read)
     return {fact: estimate_fact(scores) for fact, scores in strata.items()}
 
@@ -242,13 +238,17 @@ def present_table(present: Sequence[PresentQuestion], asking: Asking, questions:
 
 
 def summary_of(asking: Asking, questions: Questions, answers: pl.DataFrame, facts: pl.DataFrame) -> Json:
-    """What all facts come to: W with its interval, R_k, the bias of position, open answers, periods, counts, cost."""
+    """What all facts come to: W with its interval, R_k, the bias of position, decoys, open answers, periods, counts and
+    cost."""
     asked, held = facts.drop_nulls("win_rate"), facts.drop_nulls("overlap")
     mean = mean_over_facts(asked["win_rate"].to_list(), asked["subject"].to_list())
+    chosen, rates = by_call(asking.asked), dict(facts.select("fact_id", "win_rate").rows())
+    beside = beside_decoys(questions.decoys, chosen)
+    of_decoys = [(fact, rates[fact.fact_id]) for fact in questions.facts]
     bounded = facts.drop_nulls("win_rate_lost").select(pl.col("win_rate_lost", "win_rate_won").mean()).row(0)
     won, bias = int(asked["won_all"].sum()), bias_of(asking, questions)
     opened = {name: int(facts[f"open_{name.replace(' ', '_')}"].sum()) for name in NAMED}
-    named = sum(opened.values())
+    named, of_facts = sum(opened.values()), answers.filter(pl.col("decoy").is_null())
     found: Json = {
         "facts": facts.height, "facts_with_choices": asked.height,
         **mean.cells("win_rate"), "win_rate_lost": bounded[0], "win_rate_won": bounded[1],
@@ -256,17 +256,17 @@ def summary_of(asking: Asking, questions: Questions, answers: pl.DataFrame, fact
         "won_all": won / asked.height if asked.height else None,
         **interval_cells("won_all", korn_graubard(asked["won_all"].to_numpy(), asked["subject"].to_numpy())),
         "matches_a_fact": asked["matches"].mean(), "robust_for_sure": int((asked["robustness"] == 1).sum()),
-        **bias.cells("position_bias"),
+        **bias.cells("position_bias"), **decoy_summary(beside, of_decoys, questions.decoys, chosen),
         "open": opened, "open_right": opened[RIGHT] / named if named else None,
         "periods_read": held.height, "overlap": held["overlap"].mean(),
         "start_error_years": _median_years(held, "start"), "end_error_years": _median_years(held, "end"),
         "outcomes": {
-            kind: dict(sorted(Counter(answers.filter(pl.col("kind") == kind)["outcome"]).items()))
-            for kind in sorted({*answers["kind"]})
+            kind: dict(sorted(Counter(of_facts.filter(pl.col("kind") == kind)["outcome"]).items()))
+            for kind in sorted({*of_facts["kind"]})
         },
         "calls": asking.spent.calls, "tokens_read": round(asking.spent.read),
         "tokens_written": round(asking.spent.written), "budget_ended": asking.ended,
-        "served_by": dict(sorted(Counter(answers["served_by"].drop_nulls()).items())),
+        "served_by": dict(sorted(Counter(answers.unique("prompt")["served_by"].drop_nulls()).items())),
     }  # fmt: skip
     prices = asking.settings.prices
     return found if prices is None else found | {"cost": prices.of(asking.spent.read, asking.spent.written)}

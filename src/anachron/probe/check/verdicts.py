@@ -142,18 +142,20 @@ def belief_in_words(row: Mapping[str, Any]) -> str:
 def doubt_in_words(row: Mapping[str, Any]) -> str:
     """Why a fact is unknown although it wins more than half of its matches; else nothing.
 
-    row: of `fact_verdicts`, with its ``chance``; or of a model that was asked for answers
-    (`anachron.probe.ask.verdicts.answer_verdicts`), with the lower end of the interval of W.
+    row: of `fact_verdicts`, with its ``chance``; of a model that was asked for answers
+    (`anachron.probe.ask.verdicts.answer_verdicts`) also with the lower end of the interval of W, and its weaker side.
     """
     if row["verdict"] != "unknown" or row["win_rate"] <= 0.5:
         return ""
-    if row.get("chance") is not None:
-        return f"{100 * row['chance']:.0f} % of decoys do as well"
-    if "decoys" in row:
+    chance, among = row.get("chance"), row.get("ranked_among")
+    if chance is None:
         return "no decoys to compare with"
-    if row.get("win_rate_low") is not None:
-        return f"W may be as low as {100 * row['win_rate_low']:.0f} %"
-    return ""
+    if chance <= CHANCE:  # of answers, where W or a side of it is too low
+        ends = (row[name] for name in ("win_rate_low", "win_rate_lost", "weaker_side"))
+        return f"W may be as low as {100 * min(ends):.0f} %"
+    if among and round(chance * (1 + among)) == 1:
+        return f"no decoy does as well, but {among:.0f} are too few"
+    return f"{100 * chance:.0f} % of decoys do as well"
 
 
 def _against_decoys(scores: pl.DataFrame, decoys: pl.DataFrame | None, believed: pl.DataFrame) -> pl.DataFrame:

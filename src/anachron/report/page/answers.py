@@ -92,7 +92,8 @@ def _believed(start: str | None, end: str | None) -> list[int | None] | None:
 def _words(answers: pl.DataFrame) -> dict[str, list[list[str | None]]]:
     """Fact -> the answers of `WORDED` questions: year or null, the words, what was read in them."""
     found: dict[str, list[list[str | None]]] = defaultdict(list)
-    for row in answers.filter(pl.col("kind").is_in(WORDED) & pl.col("fact_id").is_not_null()).iter_rows(named=True):
+    own = pl.col("fact_id").is_not_null() & pl.col("decoy").is_null()
+    for row in answers.filter(pl.col("kind").is_in(WORDED) & own).iter_rows(named=True):
         text = " ".join((row["text"] or "").split())
         short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
         read = row["read"] if row["kind"] == "period" and row["outcome"] not in UNREAD else row["outcome"]
@@ -103,7 +104,8 @@ def _words(answers: pl.DataFrame) -> dict[str, list[list[str | None]]]:
 def _choices(answers: pl.DataFrame) -> dict[str, dict[str, list[int]]]:
     """Fact -> year -> how often it was chosen, and in how many choices that could be read."""
     found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
-    read = answers.filter((pl.col("kind") == "choice") & pl.col("outcome").is_in([FIRST, SECOND]))
+    of_facts = answers.filter(pl.col("decoy").is_null())
+    read = of_facts.filter((pl.col("kind") == "choice") & pl.col("outcome").is_in([FIRST, SECOND]))
     for fact, years, outcome in read.select("fact_id", "years", "outcome").iter_rows():
         for year, taken in zip(years.split(), (outcome == FIRST, outcome == SECOND), strict=True):
             found[fact][year][0] += taken

@@ -12,7 +12,8 @@ from anachron.probe.check.verdicts import VERDICT_SCHEMA, VERDICTS, verdict_in_w
 from anachron.report.terminal.verdicts import today_in_words
 
 SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "start_error_years", "end_error_years")
-DOUBTS = ("chance", "win_rate_low")  # of a check by scores, and of one by answers
+# of a check by answers all of them, of one by scores the first
+DOUBTS = ("chance", "ranked_among", "win_rate_low", "win_rate_lost", "weaker_side")
 TEXTS = ("subject", "relation", "object", "present", "answer", "answer_until", "left_out")
 JUDGED = (CURRENT, STALE, UNKNOWN)
 Run = tuple[str, ...]

@@ -9,10 +9,11 @@ from anachron.core.labels import label_of
 from anachron.io.files import Json
 from anachron.report.numbers import percent
 from anachron.report.table import Column, Table, measured
+from anachron.report.terminal.tables import decoy_words
 
 
 def answer_run_lines(summary: Json) -> Iterator[str]:
-    """W with its interval, R_k, the bias of position, open answers, periods, what was not read, and the cost.
+    """W with its interval, R_k, the bias of position, decoys, open answers, periods, what was not read, and the cost.
 
     summary: `anachron.probe.ask.tables.summary_of`.
     """
@@ -30,6 +31,9 @@ def answer_run_lines(summary: Json) -> Iterator[str]:
         yield f"R_k, all sampled matches won: {_share(summary, 'won_all')} (R itself is at most this)"
         points = [100 * summary[f"position_bias{end}"] for end in ("", "_low", "_high")]
         yield f"bias towards the year named first: {points[0]:+.1f} points [{points[1]:+.1f}, {points[2]:+.1f}]"
+    if summary.get("decoys"):
+        read = f"{summary['decoys']:,} decoys asked about, {percent(summary['decoys_read'], 0)} % of the choices read"
+        yield read if summary.get("decoy_win_rate") is None else f"{decoy_words(summary)} ({read})"
     if any(summary["open"].values()):
         yield "open questions with a year: " + ", ".join(f"{count:,} {name}" for name, count in summary["open"].items())
     if summary["periods_read"]:
