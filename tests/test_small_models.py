@@ -88,6 +88,24 @@ def test_a_page_gets_the_columns_that_it_names_and_keeps_its_words(tmp_path):
         page(tmp_path, text.replace("z, x", "w"))
 
 
+def test_a_table_of_a_step_that_was_not_run_is_left_as_it_is(tmp_path, capsys):
+    text = "<!-- table: b.md -->\nold\n<!-- end -->\n"
+    assert page(tmp_path, text) == text and "left as it is: b.md" in capsys.readouterr().err
+    run = {
+        "status": "done", "statements": 1200, "decoy_statements": 3000, "finished": "2026-11-29T01:02:03",
+        "sessions": [{"versions": {"anachron": "0.1.0", "torch": "2", "transformers": "5"},
+                      "hardware": {"device": "cpu", "cores": 2}}],
+    }  # fmt: skip
+    for name in ("m/raw", "m/chat"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "run.json").write_text(json.dumps(run if name == "m/raw" else run | {"status": "running"}))
+    head = "| run | what | finished | anachron, torch, transformers | machine |\n| --- | --- | --- | --- | --- |\n"
+    old = "| m/dated | 8 methods | 2026-11-23 | 0.1.0, 2, 5 | cpu, 2 cores |\n"
+    text = f"<!-- table: provenance -->\n{head}{old}| m/raw | was before |\n<!-- end -->\n"
+    new = "| m/raw | 1,200 statements and 3,000 of decoys | 2026-11-29 | 0.1.0, 2, 5 | cpu, 2 cores |\n"
+    assert page(tmp_path, text) == f"<!-- table: provenance -->\n{head}{old}{new}<!-- end -->\n"
+
+
 @pytest.mark.slow
 def test_the_recipe_runs_from_models_to_tables_and_again_makes_nothing_twice(tmp_path):
     """On the bundled model in place of the two: every step but the page, whose words stand in docs/results.md."""

@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -70,19 +71,25 @@ def draw(lines: Sequence[str], count: int) -> list[str]:
     return [lines[place] for place in np.sort(np.random.default_rng(0).choice(len(lines), count, replace=False))]
 
 
-def provenance(out: Path) -> str:
-    """When and with what each run of the folder was made: a Markdown table, one row a finished run."""
-    rows = ["| run | what | finished | anachron, torch, transformers | machine |", "| --- | --- | --- | --- | --- |"]
+def provenance(out: Path, before: str = "") -> str:
+    """When and with what each run was made: a Markdown table, one row a finished run of the folder, and those of the
+    table before whose runs are not there."""
+    head = ["| run | what | finished | anachron, torch, transformers | machine |", "| --- | --- | --- | --- | --- |"]
+    rows = {
+        line.split("|")[1].strip(): line for line in before.splitlines() if line.startswith("|") and line not in head
+    }
     for file in sorted(out.rglob("run.json")):
         run = json.loads(file.read_text(encoding="utf-8"))
         if run["status"] != "done":
             continue
         last, name = run["sessions"][-1], file.parent.relative_to(out).as_posix()
-        what = f"{run['statements']:,} statements" if "statements" in run else f"{len(run['methods'])} methods"
+        what = f"{len(run['methods'])} methods" if "methods" in run else f"{run['statements']:,} statements"
+        if decoys := run.get("decoy_statements"):
+            what += f" and {decoys:,} of decoys"
         versions = ", ".join(last["versions"][package] for package in ("anachron", "torch", "transformers"))
         machine = f"{last['hardware']['device']}, {last['hardware']['cores']} cores"
-        rows.append(f"| {name} | {what} | {run['finished'][:10]} | {versions} | {machine} |")
-    return "\n".join(rows) + "\n"
+        rows[name] = f"| {name} | {what} | {run['finished'][:10]} | {versions} | {machine} |"
+    return "\n".join([*head, *(rows[name] for name in sorted(rows))]) + "\n"
 
 
 def table_of(file: Path, columns: Sequence[str], where: Mapping[str, str]) -> str:
@@ -109,12 +116,16 @@ def page(out: Path, text: str) -> str:
     """The page with what stands between ``<!-- table: FILE columns: A, B where: C=x, D=y -->`` and ``<!-- end -->``
     made anew.
 
-    FILE is relative to the folder of the runs; ``provenance`` is the table of the runs themselves.
+    FILE is relative to the folder of the runs; ``provenance`` is the table of the runs themselves. A table whose file
+    is not there, as its step was not run, is left as it is, and said so.
     """
 
     def fill(match: re.Match[str]) -> str:
         name, columns, where = match[2], listed(match[3]), dict(item.split("=") for item in listed(match[4]))
-        made = provenance(out) if name == "provenance" else table_of(out / name, columns, where)
+        if name != "provenance" and not (out / name).exists():
+            print(f"left as it is: {name}, which {out} does not hold", file=sys.stderr)
+            return match[0]
+        made = provenance(out, match[5]) if name == "provenance" else table_of(out / name, columns, where)
         return f"{match[1]}{made}{match[6]}"
 
     return TABLE.sub(fill, text)
