@@ -161,15 +161,17 @@ def decoys_to_ask(
     has (`comparable`). facts: in the order of their ids, which are hashes, so that the first are a random sample.
     names: fact -> its decoys. Each has the matches of its fact under its own name.
     """
-    needed = {tuple(sorted(sides)) for fact in facts if (sides := fact.matches.sides(LEAST_ROUNDS))}
+    sides_of = {fact.fact_id: fact.matches.sides(LEAST_ROUNDS) for fact in facts}
+    needed = {tuple(sorted(sides)) for sides in sides_of.values() if sides}
     found: Counter[tuple[bool, ...]] = Counter()
     chosen: list[FactToAsk] = []
     deepest = max((len(names.get(fact.fact_id, ())) for fact in facts), default=0)
     for place, fact in ((place, fact) for place in range(deepest) for fact in facts):
         own = names.get(fact.fact_id, ())
-        serves = [sides for sides in needed if comparable(fact.matches.sides(LEAST_ROUNDS), sides)]
-        wanted = any(found[sides] < most for sides in serves) or (place == 0 and len(chosen) < most)
-        if place < len(own) and wanted:
+        if place >= len(own):
+            continue
+        serves = [sides for sides in needed if comparable(sides_of[fact.fact_id], sides)]
+        if any(found[sides] < most for sides in serves) or (place == 0 and len(chosen) < most):
             found.update(serves)
             matches = fact.matches.of(f"{fact.fact_id}\n{own[place]}")
             chosen.append(replace(fact, object=own[place], decoy=own[place], open=(), matches=matches))
