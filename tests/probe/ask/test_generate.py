@@ -57,6 +57,15 @@ def test_nothing_is_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len([*tmp_path.rglob("*.json")]) == 4  # three prompts, and one with another limit
 
 
+def test_the_weights_are_read_once_for_all_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each answer is kept under the fingerprint of the model, for which all weights are read: a third of a second."""
+    read, fingerprint = [], LanguageModel.weights_fingerprint
+    monkeypatch.setattr(LanguageModel, "weights_fingerprint", lambda lm: read.append(lm) or fingerprint(lm))
+    answerer = local(tmp_path)
+    assert len(answerer.answers([f"who was it in {year}?" for year in range(1990, 2010)], Callbacks())) == 20
+    assert len(read) == 1
+
+
 def test_answers_that_were_altered_are_written_again_with_a_warning(tmp_path: Path):
     first = local(tmp_path).answers(PROMPTS, Callbacks())
     for file in sorted(tmp_path.rglob("*.json"))[:2]:

@@ -32,7 +32,8 @@ class LocalAnswerer:
         """Raises `ModelError` for a model without a chat template that can be used."""
         cache, lm = AnswerCache(Path(self.folder)), replace(self.lm, style=update_style(self.lm.tokenizer, "chat"))
         asked = {"backend": "generate", "max_tokens": self.most_tokens, "template_date": lm.style.template_date}
-        keys = {prompt: prompt_key(f"{self.lm.name} {self.lm.fingerprint()}", prompt, asked) for prompt in prompts}
+        who = f"{self.lm.name} {self.lm.fingerprint()}"  # it reads all weights, so once for all prompts
+        keys = {prompt: prompt_key(who, prompt, asked) for prompt in prompts}
         damaged: list[Path] = []
         known = {prompt: cache.find([key], damaged, lambda kept: True) for prompt, key in keys.items()}
         missing = [prompt for prompt, kept in known.items() if kept is None]
