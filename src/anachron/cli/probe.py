@@ -79,7 +79,7 @@ def probe(
         typer.Option(
             min=1,
             help="Ask about this many other objects of the same kind too, under the dates of each fact; a model that "
-            "only answers about 100 in all at most.",
+            "only answers about a sample of them.",
         ),
     ] = None,
     language: Language = None,
