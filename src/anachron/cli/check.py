@@ -98,8 +98,8 @@ def check(
         typer.Option(
             min=0,
             help="Other objects that each fact is compared with. Default: 5, and more where there are fewer than 20 "
-            "facts, so that there are 100. A model that only answers is asked about a sample of 100 to 300 in all. With "
-            "0 no fact counts as known.",
+            "facts, so that there are 100. A model that only answers is asked about a sample of 100 to 300 in all. "
+            "With 0 no fact counts as known.",
         ),
     ] = None,
     gate: GateOptions,
