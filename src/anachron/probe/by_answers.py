@@ -6,7 +6,6 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.analysis.decoys import ALIKE
 from anachron.core.errors import ConfigError
 from anachron.data.dataset import Dataset
 from anachron.data.decoys import with_enough_decoys
@@ -19,6 +18,7 @@ from anachron.probe.ask.run import ANSWERS_FILE, AnswerRun, open_asking, read_an
 from anachron.probe.ask.tables import answers_table
 from anachron.probe.ask.verdicts import answer_verdicts
 from anachron.probe.check.gate import NOTHING_IN_COMMON, Gate, loss_against
+from anachron.probe.check.levels import AMONG
 from anachron.probe.check.questions import CheckedFacts
 from anachron.probe.horizon.asking import answered, change_questions, wordings_around
 from anachron.probe.horizon.measure import statements
@@ -27,7 +27,7 @@ from anachron.probe.questions import questions_of, questions_of_data
 from anachron.probe.respondent import JudgedFacts, Respondent
 from anachron.probe.runs import recorded_as_of
 
-CANDIDATES = 3 * ALIKE  # decoys of a check, of which so many are asked about that have years on both sides
+CANDIDATES = 3 * AMONG  # decoys of a check, of which so many are asked about that have years on both sides
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from anachron.analysis.metrics import TIED
-from anachron.analysis.statistics import interval_cells, korn_graubard_difference
+from anachron.analysis.statistics import ROUNDING, interval_cells, korn_graubard_difference
 from anachron.core.periods import Period
 from anachron.io.files import Json
 from anachron.probe.ask.estimator import weighted
 from anachron.probe.ask.questions import FactToAsk, Questions
 from anachron.probe.ask.sampling import SIDE, Call, comparable, score_in
-from anachron.probe.check.verdicts import CHANCE, KNOWN
+from anachron.probe.check.levels import CHANCE, KNOWN
 
 Chosen = Mapping[Call, bool | None]
 Given = Mapping[tuple[str, str | None], Period]  # fact and decoy, None of the fact itself -> the period that was given
@@ -70,14 +69,14 @@ class BesideDecoys:
         if not own:
             return []
         rivals = [one for one in self.sides if comparable({side: of for side, (_, of) in one.items()}, own)]
-        return [weaker(one, own) >= weaker(own) - TIED for one in rivals]
+        return [weaker(one, own) >= weaker(own) - ROUNDING for one in rivals]
 
     def chance(self, own: Sides) -> float | None:
         """Of a fact with these sides; None where it cannot be told: without decoys, and where most choices about them
         could not be read and the fact has one side."""
         rivals = self.as_strong(own)
         told = rivals and (self.read >= 0.5 or len(own) == 2)
-        return (1 + sum(rivals)) / (1 + len(rivals)) if told else None
+        return rank_of(sum(rivals), len(rivals)) if told else None
 
     def cells(self, fact: FactToAsk, chosen: Chosen) -> dict[str, Any]:
         """``weaker_side`` of a fact, its ``chance``, ``ranked_among``, how many decoys, ``decoys``, how many of its own
@@ -88,6 +87,11 @@ class BesideDecoys:
             "decoy_win_rate": fmean(rates) if rates else None, "chance": self.chance(own),
             "ranked_among": len(self.as_strong(own)),
         }  # fmt: skip
+
+
+def rank_of(as_good: int, decoys: int) -> float:
+    """The share of so many decoys, the fact itself counted with them, that are as good as it."""
+    return (1 + as_good) / (1 + decoys)
 
 
 def beside_decoys(decoys: Iterable[FactToAsk], chosen: Chosen) -> BesideDecoys:
@@ -140,10 +144,10 @@ def may_be_told(questions: Questions, chosen: Chosen, given: Given) -> bool:
     for fact in questions.facts:
         own, believed = sides_of(fact, chosen), given.get((fact.fact_id, None))
         ahead = bool(own) and weaker(own) > 0.5
-        if ahead and (1 + sum(beside.as_strong(own))) / (1 + len(questions.decoys)) <= CHANCE:
+        if ahead and rank_of(sum(beside.as_strong(own)), len(questions.decoys)) <= CHANCE:
             return True
         tie = None if believed is None else believed_win_rate(believed, fact, chosen)
-        if tie is not None and tie >= KNOWN and not (tied >= tie - TIED).any():
+        if tie is not None and tie >= KNOWN and not (tied >= tie - ROUNDING).any():
             return True
     return False
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from anachron.analysis.decoys import ALIKE
 from anachron.core.dates import Date
 from anachron.core.draws import draw
 from anachron.core.errors import DataError
@@ -16,6 +15,7 @@ from anachron.core.several_periods import closed_at, parse_periods, status_in
 from anachron.data.own.rows import GivenFact, group_of
 from anachron.probe.ask.sampling import LEAST_ROUNDS, Call, Matches, comparable, draw_matches
 from anachron.probe.ask.wordings import Wordings, wordings_of
+from anachron.probe.check.levels import AMONG
 from anachron.text.dates import Wording, bare_date
 
 Group = tuple[str, str]
@@ -153,7 +153,7 @@ def questions_about(
 
 
 def decoys_to_ask(
-    facts: Sequence[FactToAsk], names: Mapping[str, Sequence[str]], most: int = ALIKE
+    facts: Sequence[FactToAsk], names: Mapping[str, Sequence[str]], most: int = AMONG
 ) -> tuple[FactToAsk, ...]:
     """A sample of decoys: the first of every fact, then the second of every one, and so on.
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.analysis.decoys import chance
-from anachron.analysis.statistics import interval_cells, korn_graubard
+from anachron.analysis.statistics import ROUNDING, interval_cells, korn_graubard
 from anachron.core.dates import DAYS_A_YEAR, Date
 from anachron.core.periods import Period
 from anachron.core.several_periods import closed_at, periods_text
@@ -15,7 +14,7 @@ from anachron.io.answers import Answer
 from anachron.io.files import Json
 from anachron.io.reasoning import split_reasoning
 from anachron.probe.ask.asking import AskedQuestion, Asking, by_call, periods_given
-from anachron.probe.ask.decoys import believed_win_rate, beside_decoys, decoy_summary, tied_decoys
+from anachron.probe.ask.decoys import believed_win_rate, beside_decoys, decoy_summary, rank_of, tied_decoys
 from anachron.probe.ask.estimator import FactEstimate, Mean, bounds, estimate_fact, mean_over_facts, position_bias
 from anachron.probe.ask.matching import READ, UNREAD, Reading
 from anachron.probe.ask.questions import FactToAsk, Questions
@@ -147,7 +146,8 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
                 if one.reading.outcome == READ:
                     row |= period_cells(one.reading.value, fact, as_of)
                     row["believed_win_rate"] = tie = believed_win_rate(one.reading.value, fact, chosen)
-                    row["believed_chance"] = None if tie is None or not tied.size else chance(tie, tied)
+                    if tie is not None and tied.size:
+                        row["believed_chance"] = rank_of(int((tied >= tie - ROUNDING).sum()), tied.size)
         words = [(one.year, split_reasoning(one.reply.text)[0]) for one in asked
                  if one.kind != "choice" and isinstance(one.reply, Answer)]  # fmt: skip
         row["said"] = "; ".join(f"{year or 'period'}: {' '.join(text.split())}" for year, text in words) or None

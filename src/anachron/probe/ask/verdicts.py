@@ -19,7 +19,7 @@ The first that holds, of a fact with a W:
 import polars as pl
 
 from anachron.core.dates import DAYS_A_YEAR
-from anachron.probe.check.verdicts import CHANCE, KNOWN, OVERLAP, SURE
+from anachron.probe.check.levels import CHANCE, KNOWN, OVERLAP, SURE
 
 ADDED = ("verdict", "start_error_years", "end_error_years")
 

@@ -41,10 +41,10 @@ from anachron.analysis.decoys import (
 from anachron.analysis.metrics import GLOBAL, YEAR
 from anachron.analysis.plots.words import year_name
 from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
+from anachron.probe.check.levels import CHANCE, KNOWN, OVERLAP, SURE
 
 VERDICTS = ("robust", "known", "shaky", "wrong period", "unknown")  # as people are told, the best first
 VERDICTS_FILE = "verdicts.csv"  # of a run folder
-KNOWN, OVERLAP, CHANCE, SURE = 0.9, 0.5, 0.04, 0.01
 WIN_RATES = tuple(f"win_rate_{granularity}" for granularity in GRANULARITIES)
 
 VERDICT_SCHEMA: dict[str, type[pl.DataType]] = {
