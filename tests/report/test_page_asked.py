@@ -61,7 +61,7 @@ def test_runs_that_asked_come_last_with_their_words(page: tuple[dict, Path], run
         by_id = dict(zip(data["facts"]["id"], part["facts"], strict=True))
         for fact in facts.iter_rows(named=True):
             found, periods = by_id[fact["fact_id"]], parse_periods(fact["periods"])
-            own = answers.filter(fact_id=fact["fact_id"])
+            own = answers.filter(pl.col("fact_id") == fact["fact_id"], pl.col("decoy").is_null())
             told = [fact[name] for name in ("win_rate", "win_rate_low", "win_rate_high")]
             assert found["w"] == pytest.approx(told, abs=1e-6)
             counts: dict[int, list[int]] = {}

@@ -32,15 +32,18 @@ PLACES = {"Kazakhstan": ["Almaty", "Astana"], "head of government": [*HELD][4:],
 CHANGES = 24
 
 
+NEVER = (1001, 1002)  # of decoys
+
+
 def known(text: str) -> str:
-    """What somebody answers who knows all facts, and of changes the new value."""
+    """What somebody answers who knows all facts, and of changes the new value; of decoys the second year."""
     if found := re.search(r"Subject(\d+)", text):
         return f"New{found[1]}"
     if found := re.search(r"Answer: (.+)\nIn which year .*, (\d+) or (\d+)\?", text):
-        start, end = HELD[found[1]]
+        start, end = HELD.get(found[1], NEVER)
         return found[2] if start <= int(found[2]) <= end else found[3]
     if found := re.search(r"Answer: (.+)\nFrom when", text):
-        return "{} to {}".format(*HELD[found[1]])
+        return "{} to {}".format(*HELD.get(found[1], NEVER))
     year = int(found[1]) if (found := re.search(r"In (\d{4}),", text)) else 2024
     place = next(names for key, names in PLACES.items() if key in text)
     return next((name for name in place if HELD[name][0] <= year <= HELD[name][1]), "unknown")
@@ -109,7 +112,8 @@ def command(gate: str, url: str, out: Path, *more: str) -> tuple[int, str | None
         told = leak and (leak["error"] is not None)
         return code, None if leak is None or code != 2 or told else f"no reason in horizon.json: {leak}"
     junit = out.with_suffix(".xml")
-    words = ["--facts", "facts.csv", "--as-of", "2025-11-22", "--rounds", "1", "--no-page", "--junit", str(junit)]
+    words = ["--facts", "facts.csv", "--as-of", "2025-11-22", "--rounds", "1", "--decoys", "1", "--no-page", "--junit",
+             str(junit)]  # fmt: skip
     code = execute([*line, *words])
     if not (out / "check.json").is_file():
         return code, None  # refused before there was anything to judge
