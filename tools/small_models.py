@@ -83,7 +83,7 @@ def provenance(out: Path, before: str = "") -> str:
         if run["status"] != "done":
             continue
         last, name = run["sessions"][-1], file.parent.relative_to(out).as_posix()
-        what = f"{len(run['methods'])} methods" if "methods" in run else f"{run['statements']:,} statements"
+        what = f"{run['statements']:,} statements" if "statements" in run else f"{len(run['methods'])} methods"
         if decoys := run.get("decoy_statements"):
             what += f" and {decoys:,} of decoys"
         versions = ", ".join(last["versions"][package] for package in ("anachron", "torch", "transformers"))

@@ -52,7 +52,8 @@ def known(text: str, held: Mapping[str, tuple[int, int]] = HELD, now: int = 2024
         return choice[2] if start <= int(choice[2]) <= end else choice[3]
     period = re.search(r"Answer: (.+)\nFrom when", text)
     if period:
-        start, end = held.get(period[1]) or (first := 1900 + draw(text) % 100, first + draw(text, "long") % 20)
+        guess = 1900 + draw(text) % 100
+        start, end = held.get(period[1], (guess, guess + draw(text, "long") % 20))
         return f"{start} to {'today' if end == 2025 else end}"
     year = re.search(r"In (\d{4}),", text)
     place = [*held][:2] if "Kazakhstan" in text else [*held][2:]

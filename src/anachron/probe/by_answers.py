@@ -27,7 +27,9 @@ from anachron.probe.questions import questions_of, questions_of_data
 from anachron.probe.respondent import JudgedFacts, Respondent
 from anachron.probe.runs import recorded_as_of
 
-CANDIDATES = 3 * AMONG  # decoys of a check, of which so many are asked about that have years on both sides
+CANDIDATES = (
+    3 * AMONG
+)  # decoys of a check: each fact is ranked among those that have its sides, of which there are three
 
 
 @dataclass(frozen=True)

@@ -245,7 +245,7 @@ def test_trouble_passes_and_the_tables_are_the_same(facts: Path, tmp_path: Path)
 
 @pytest.mark.full
 def test_a_killed_run_pays_for_nothing_twice_and_ends_with_the_same_bytes(facts: Path, tmp_path: Path):
-    words = ["--timeout", "5", "--concurrency", "2"]
+    words = ["--timeout", "5", "--concurrency", "2", "--decoys", "1"]
 
     def slowly(request: dict, number: int) -> Reply:
         time.sleep(0.02)
@@ -254,8 +254,7 @@ def test_a_killed_run_pays_for_nothing_twice_and_ends_with_the_same_bytes(facts:
     with serving(slowly) as server:
         command = [
             sys.executable, "-c", "from anachron.cli.entry import run; run()", "check", "gpt-like", "--backend", "chat",
-            "--base-url", server.url, "--facts", str(facts), "--out", str(tmp_path / "run"), "--as-of", AS_OF,
-            "--decoys", "0", *words,
+            "--base-url", server.url, "--facts", str(facts), "--out", str(tmp_path / "run"), "--as-of", AS_OF, *words,
         ]  # fmt: skip
         process = subprocess.Popen(command, env=os.environ | {"NO_PROXY": "127.0.0.1"}, stderr=subprocess.PIPE)
         while len(server.requests) < 30 and process.poll() is None:

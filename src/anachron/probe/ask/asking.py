@@ -236,16 +236,12 @@ def ask_all_questions(asking: Asking, questions: Questions, present: Sequence[Pr
     if "choice" in settings.ways and not asking.ended:
         matches = [fact.matches for fact in questions.facts]
         narrow = narrow_enough(matches, settings.width, [fact.subject for fact in questions.facts])
-        few, done = min(LEAST_ROUNDS, settings.rounds), 0
-
-        def enough(read: Read) -> bool:
-            nonlocal done
-            done += 1
-            if done == few:  # before the facts have more rounds, so that a budget lasts for both
-                ask_decoys(asking, questions, few)
-            return narrow(read) or asking.ended
-
-        ask_matches(matches, _choosing(asking, questions, questions.facts), enough, rounds=settings.rounds)
+        choose, few = _choosing(asking, questions, questions.facts), min(LEAST_ROUNDS, settings.rounds)
+        read = ask_matches(matches, choose, narrow, rounds=few)
+        if not asking.ended:  # before the facts have more rounds, so that a budget lasts for both
+            ask_decoys(asking, questions, few)
+        if not asking.ended:
+            ask_matches(matches, choose, narrow, rounds=settings.rounds, read=read)
 
 
 def _choosing(

@@ -15,12 +15,13 @@ A model that declines most choices about decoys may still choose by taste where 
 One side alone says nothing then, and a fact that has no other has no chance; where there are two, taste loses one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from anachron.analysis.statistics import ROUNDING, interval_cells, korn_graubard_difference
 from anachron.core.periods import Period
@@ -152,21 +153,17 @@ def may_be_told(questions: Questions, chosen: Chosen, given: Given) -> bool:
     return False
 
 
-def decoy_summary(
-    beside: BesideDecoys, asked: Sequence[tuple[FactToAsk, float | None]], decoys: Iterable[FactToAsk], chosen: Chosen
-) -> Json:
+def decoy_summary(facts: pl.DataFrame, beside: BesideDecoys, decoys: Iterable[FactToAsk], chosen: Chosen) -> Json:
     """What decoys come to: ``decoys``, how many were asked about; ``decoys_read`` (`BesideDecoys.read`);
     ``decoy_win_rate``, the mean over facts of the mean W of their decoys; ``difference``, W of these facts less that,
     with its interval over subjects (`korn_graubard_difference`); ``later`` (`later_share`). Empty without decoys.
-    asked: the facts with their W."""
+    facts: their `anachron.probe.ask.tables.facts_table`."""
     if not beside.sides:
         return {}
-    rates = beside.win_rates
-    both = [(fact, w, rates[fact.fact_id]) for fact, w in asked if w is not None and fact.fact_id in rates]
+    both = facts.drop_nulls(["win_rate", "decoy_win_rate"])
     found: Json = {"decoys": len(beside.sides), "decoys_read": beside.read, "later": later_share(decoys, chosen)}
-    if both:
-        of_decoys, own = (np.array(values) for values in zip(*((fmean(each), w) for _, w, each in both), strict=True))
-        subjects = np.array([fact.subject for fact, *_ in both])
+    if both.height:
+        of_decoys, own, subjects = (both[name].to_numpy() for name in ("decoy_win_rate", "win_rate", "subject"))
         found |= {"decoy_win_rate": float(of_decoys.mean()), "difference": float((own - of_decoys).mean())}
         found |= interval_cells("difference", korn_graubard_difference(of_decoys, own, subjects))
     return found

@@ -139,14 +139,15 @@ def ask_matches(
     enough: Callable[[Read], bool],
     *,
     rounds: int = ROUNDS,
+    read: Read | None = None,
 ) -> Read:
     """Ask the matches of all facts, round by round, one more readable match of each stratum in each round.
 
     ask: whether the correct year was chosen, for each of some calls; fewer answers, of the first ones, where the budget
     ends there. enough: told after each round what was read; it ends the asking. A match is asked in both orders; one of
-    which only one order was answered is left out.
+    which only one order was answered is left out. read: what was read in earlier rounds, which are not asked again.
     """
-    read: Read = {}
+    read = dict(read or {})
     for target in range(1, rounds + 1):
         while wanted := [match for matches in facts for match in wanted_matches(matches, read, target)]:
             calls = [Call(match, first) for match in wanted for first in (True, False)]

@@ -242,9 +242,8 @@ def summary_of(asking: Asking, questions: Questions, answers: pl.DataFrame, fact
     cost."""
     asked, held = facts.drop_nulls("win_rate"), facts.drop_nulls("overlap")
     mean = mean_over_facts(asked["win_rate"].to_list(), asked["subject"].to_list())
-    chosen, rates = by_call(asking.asked), dict(facts.select("fact_id", "win_rate").rows())
+    chosen = by_call(asking.asked)
     beside = beside_decoys(questions.decoys, chosen)
-    of_decoys = [(fact, rates[fact.fact_id]) for fact in questions.facts]
     bounded = facts.drop_nulls("win_rate_lost").select(pl.col("win_rate_lost", "win_rate_won").mean()).row(0)
     won, bias = int(asked["won_all"].sum()), bias_of(asking, questions)
     opened = {name: int(facts[f"open_{name.replace(' ', '_')}"].sum()) for name in NAMED}
@@ -256,7 +255,7 @@ def summary_of(asking: Asking, questions: Questions, answers: pl.DataFrame, fact
         "won_all": won / asked.height if asked.height else None,
         **interval_cells("won_all", korn_graubard(asked["won_all"].to_numpy(), asked["subject"].to_numpy())),
         "matches_a_fact": asked["matches"].mean(), "robust_for_sure": int((asked["robustness"] == 1).sum()),
-        **bias.cells("position_bias"), **decoy_summary(beside, of_decoys, questions.decoys, chosen),
+        **bias.cells("position_bias"), **decoy_summary(facts, beside, questions.decoys, chosen),
         "open": opened, "open_right": opened[RIGHT] / named if named else None,
         "periods_read": held.height, "overlap": held["overlap"].mean(),
         "start_error_years": _median_years(held, "start"), "end_error_years": _median_years(held, "end"),
