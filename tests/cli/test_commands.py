@@ -166,6 +166,25 @@ def test_audit_reports(small: Path, capsys: pytest.CaptureFixture[str]):
     assert "longer than the context length" in capsys.readouterr().out
 
 
+def test_audit_with_a_model_tells_what_its_run_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    facts = ["mini", "--limit", "4"]
+    assert run_command(["audit", *facts], debug=False) == 2
+    assert "give --tokenizer" in capsys.readouterr().err
+    assert run_command(["audit", *facts, "--model", "demo", "--dtype", "bfloat16", "--json"], debug=False) == 0
+    found = json.loads(capsys.readouterr().out)["prefix_tree"]
+    assert found["used"] and found["refusal"] is None and found["dtype"] == "bfloat16"
+    trial = found["trial"]
+    assert trial["difference"] <= trial["allowed"] and trial["texts"] == 40
+    assert trial["difference"] < trial["errors"]["tree"] <= trial["errors"]["allowed"]
+    run = ["probe", "demo", "--dataset", *facts, "--dtype", "bfloat16", "--out", str(tmp_path / "run")]
+    assert run_command(run, debug=False) == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["trial"] == trial
+    capsys.readouterr()
+    assert run_command(["audit", *facts, "--model", "demo", "--dtype", "bfloat16"], debug=False) == 0
+    shown = capsys.readouterr().out
+    assert "computed only once" in " ".join(shown.split()) and f"{trial['errors']['padded']:.3g}" in shown
+
+
 def test_score_keeps_input_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     pairs = [("In 1998, who led France?", "Jacques Chirac"), ("Hi", "there"), ("In 1998, who led France?", "Bach")]
     lines = [json.dumps({"prompt": p, "answer": a}) for p, a in pairs]

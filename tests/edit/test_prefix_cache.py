@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.edit.passes.forward import batch, shifted
-from anachron.edit.passes.prefix_cache import RepeatedPass, with_prefix_cache
+from anachron.edit.passes.forward import shifted
+from anachron.edit.passes.prefix_cache import with_prefix_cache
 from anachron.edit.requests import EditRequest, Marked, mark
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from support.architectures import lm_of, make_architecture
-from support.edit_models import ALL, make_edit_lm
+from support.edit_models import ALL, make_edit_lm, passes_of
 from support.naive_edits import forward
 from support.tiny_models import VOCABULARY
 
@@ -23,11 +23,6 @@ REQUESTS = [
     EditRequest("In May 2004, the team of {} was ", "Zürich", "Berlin"),
 ]
 UNABLE = {"bloom"}  # its positions are made of a mask of two dimensions
-
-
-def passes_of(lm: LanguageModel, marked: list[Marked]) -> tuple[RepeatedPass, list[int]]:
-    wanted = torch.tensor([(row, target - 1) for row, m in enumerate(marked) for target in m.targets])
-    return RepeatedPass(batch(lm.model, marked), wanted[:, 0], wanted[:, 1]), [len(m.ids) - 1 for m in marked]
 
 
 def one_at_a_time(lm: LanguageModel, marked: list[Marked], module: str, delta: torch.Tensor) -> torch.Tensor:

@@ -10,8 +10,10 @@ import transformers
 from anachron.edit.base import Edit
 from anachron.edit.method import Resources
 from anachron.edit.methods.mend import MendNetwork, MendSettings, mend
+from anachron.edit.passes.forward import batch
+from anachron.edit.passes.prefix_cache import RepeatedPass
 from anachron.edit.plan import Planned, plan_edits
-from anachron.edit.requests import EditRequest
+from anachron.edit.requests import EditRequest, Marked
 from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
@@ -121,3 +123,9 @@ def mended(
     """One edit of all requests by MEND."""
     (edit,) = mend(lm, requests, settings, sites, Resources(network=network))
     return edit
+
+
+def passes_of(lm: LanguageModel, marked: list[Marked]) -> tuple[RepeatedPass, list[int]]:
+    """All target tokens of some texts as wanted positions, and how many tokens of each are fed."""
+    wanted = torch.tensor([(row, target - 1) for row, m in enumerate(marked) for target in m.targets])
+    return RepeatedPass(batch(lm.model, marked), wanted[:, 0], wanted[:, 1]), [len(m.ids) - 1 for m in marked]

@@ -14,10 +14,10 @@ from anachron.cli.options import (
     DatasetOptions,
     FormatOption,
     JsonFlag,
+    ModelOptions,
     PrefixOption,
     ReadBoundaries,
     SamplingOption,
-    Trust,
 )
 from anachron.cli.output import print_json, say, stdout
 from anachron.cli.outputs import FILE
@@ -95,34 +95,52 @@ def datasets(
 def audit(
     *,
     dataset: DatasetArgument,
-    tokenizer: Annotated[str, typer.Option(help="Hub name or folder of a tokenizer, or demo.")],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Load this model too, and try on the largest batches whether shared prefixes can be computed once."
+        ),
+    ] = None,
     format: FormatOption = "raw",
     prefix: PrefixOption = "none",
     selected: DatasetOptions,
+    loading: ModelOptions,
     context_length: Annotated[
         int | None, typer.Option(help="Context length in tokens. Default: the tokenizer's.")
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of the tokenizer.")] = None,
-    trust_remote_code: Trust = False,
     json_: JsonFlag = False,
 ) -> None:
-    """Check a data set against a tokenizer, without any model: boundaries, start tokens, leaks, lengths, duplicates.
+    """Check a data set against a tokenizer: boundaries, start tokens, leaks, lengths, duplicates; and with --model, how
+    exactly that model is scored.
 
     Example: anachron audit mini --tokenizer demo
     """
+    from anachron.core.errors import ConfigError
     from anachron.lm.formats import Format
     from anachron.probe.prefixes import prefix_text
 
+    if model is None and loading.tokenizer is None:
+        raise ConfigError("give --tokenizer, to check against a tokenizer alone, or --model")
     data = selected.load(dataset)
     style = Format(format, prefix_text(prefix)[1])  # type: ignore[arg-type]
 
     from anachron.lm.tokenizers import load_tokenizer  # these load torch, which takes longer than reading facts
-    from anachron.probe.audit import audit as look
-    from anachron.report.terminal.tables import audit_table
+    from anachron.probe.audit import audited, try_prefix_tree
+    from anachron.report.terminal.tables import audit_table, trial_table
 
-    loaded = load_tokenizer(tokenizer, revision=revision, trust_remote_code=trust_remote_code)
-    audited = look(data.table, loaded, style=style, boundaries=data.boundaries, context_length=context_length)
+    lm = None if model is None else loading.load(model)
+    tokenizer = (
+        lm.tokenizer
+        if lm is not None
+        else load_tokenizer(
+            str(loading.tokenizer), revision=loading.revision, trust_remote_code=loading.trust_remote_code
+        )
+    )
+    report, encoded = audited(data.table, tokenizer, style, data.boundaries, context_length)
+    found = report.as_dict()
+    if lm is not None:
+        found["prefix_tree"] = try_prefix_tree(lm, encoded)
     if json_:
-        print_json(audited.as_dict())
+        print_json(found)
     else:
-        stdout().print(audit_table(audited.as_dict()))
+        stdout().print(audit_table(found), *([trial_table(found["prefix_tree"])] if lm is not None else []))

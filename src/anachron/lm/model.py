@@ -201,7 +201,7 @@ class LanguageModel:
             plan = make_plan(model, encoded, vocabulary, batch_tokens, prefix_tree=False)
         if batch_tokens is None:
             plan = fitting(model, encoded, vocabulary, plan, owners)
-        return replace(plan, refusal=refusal)
+        return replace(plan, refusal=refusal, trial=self.tree_checks.trial if by_tree else None)
 
     def fingerprint(self, weights: str | None = None) -> str:
         """SHA-256 over all that makes it the model that it is: weights, configuration, adapters and code.

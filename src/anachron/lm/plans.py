@@ -10,6 +10,7 @@ import numpy as np
 from anachron.lm.batches import Limits, fed_length, padded_tokens, pieces_of, plan_batches
 from anachron.lm.prefix_tree import distinct_prefixes, plan_tree_batches, walk
 from anachron.lm.scoring import Counters, input_device, score_all
+from anachron.lm.selfcheck import Trial
 from anachron.lm.spans import Encoded
 from anachron.lm.tree_scoring import score_tree_batches
 from anachron.lm.windows import changing_length
@@ -24,13 +25,14 @@ class Plan:
     """Batches of indices of texts, each of so many tokens at most.
 
     prefix_tree: they are tree batches (`anachron.lm.prefix_tree`), else padded ones. refusal: why there is no prefix
-    tree, where a self-check refused it.
+    tree, where a self-check refused it. trial: what the self-check measured, where something was tried.
     """
 
     batches: list[list[int]]
     prefix_tree: bool
     batch_tokens: int
     refusal: str | None = None
+    trial: Trial | None = None
 
     @property
     def texts(self) -> list[int]:

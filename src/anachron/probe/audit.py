@@ -13,7 +13,9 @@ from anachron.core.errors import DataError
 from anachron.core.periods import Boundaries, Period
 from anachron.core.sameness import name_key
 from anachron.core.several_periods import alpha_in, parse_periods, status_in
+from anachron.io.files import Json
 from anachron.lm.formats import Format, check_pair, locate
+from anachron.lm.scorer import Scorer
 from anachron.lm.spans import Encoded, Located, cut, tokenise
 
 EXAMPLES = 3
@@ -113,6 +115,20 @@ def audited(
     report.answer_tokens = tokens / len(scorable) if scorable else 0.0
     _check_positions(report, of_facts, boundaries)
     return report, scorable
+
+
+def try_prefix_tree(lm: Scorer, encoded: Sequence[Encoded]) -> Json:
+    """What a run of these texts would find of prefix-tree attention before it begins, as in its record.
+
+    ``used``, ``refusal`` (why not, where a trial refused it), ``dtype``, and ``trial``
+    (`anachron.lm.selfcheck.Trial`; ``None`` where nothing had to be tried).
+    """
+    lm.check(encoded)
+    plan = lm.plan(list(dict.fromkeys(encoded)))
+    return {
+        "used": plan.prefix_tree, "refusal": plan.refusal, "dtype": lm.dtype,
+        "trial": plan.trial and plan.trial.as_dict(),
+    }  # fmt: skip
 
 
 def _locate(

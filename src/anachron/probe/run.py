@@ -259,6 +259,7 @@ class _Run:
         about = {"prefix_tree": made.prefix_tree, "refusal": made.refusal, "batch_tokens": made.batch_tokens}
         table = plan_table(made.batches, PART_TEXTS)
         content = table_bytes(table, ".parquet")
+        self.record["trial"] = made.trial and made.trial.as_dict()
         files = self.record["files"]
         if self.record.get("plan") != about or files.get(PLAN_FILE) != hashlib.sha256(content).hexdigest():
             there = {f"{PARTS}/{path.name}" for path in (self.run.path / PARTS).glob("part-*.parquet")}

@@ -3,12 +3,15 @@
 Tokens before the subject's last one cannot attend to it: their keys and values are computed once and cached. Only the
 suffix of each text, from that token on, passes through the model again, and of that only what is computed after the
 shift. In a causal model the logits stay the same; whether a model takes cached keys, a mask and positions, and replayed
-activations, is tried on the texts themselves, not looked up.
+activations, is tried on the texts themselves, not looked up; in half precision against float32, as
+`anachron.lm.selfcheck` does.
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -16,8 +19,9 @@ from transformers import DynamicCache
 
 from anachron.edit.passes.activation_replay import ActivationReplay, stopped_after
 from anachron.edit.passes.forward import Texts
+from anachron.lm.float32 import HALF, in_float32
 from anachron.lm.scoring import answer_logits, is_out_of_memory
-from anachron.lm.selfcheck import REFUSALS
+from anachron.lm.selfcheck import REFUSALS, allowed_error
 from anachron.lm.temporary import unchanged
 from anachron.lm.windows import why_no_single_mask
 
@@ -25,7 +29,7 @@ log = logging.getLogger("anachron")
 T = TypeVar("T")
 
 KEYS, OUTPUTS = "cached keys and values", "replayed activations"
-ALIKE = 1e-4  # largest difference of logits, as a share of their spread, that is taken for rounding; more in bfloat16
+ALIKE = 1e-4  # largest difference of logits in float32, as a share of their spread, that is taken for rounding
 
 
 @dataclass(frozen=True)
@@ -119,24 +123,56 @@ def with_prefix_cache(model: Any, whole: RepeatedPass, lengths: Sequence[int], s
 
     with torch.no_grad():
         made = _tried(model, first_pass, KEYS)
-        if made is None:
+        exact = _tried(model, lambda: in_float32(first_pass), KEYS) if model.dtype in HALF else made
+        if made is None or exact is None:
             return whole
-        cached, expected = made
-        if _agree(model, cached, expected, OUTPUTS):
-            return cached
-        assert cached.cache is not None
-        without_replay = replace(cached, cache=replace(cached.cache, replay=None))
-        return without_replay if _agree(model, without_replay, expected, KEYS) else whole
+        for way, what in ((_as_it_is, OUTPUTS), (_without_replay, KEYS)):
+            tried = way(made[0])
+            if _agree(model, way(exact[0]), exact[1], what) and (
+                made is exact or _as_exact(model, tried, made[1], exact[1], what)
+            ):
+                return tried
+        return whole
+
+
+def _as_it_is(passes: RepeatedPass) -> RepeatedPass:
+    return passes
+
+
+def _without_replay(passes: RepeatedPass) -> RepeatedPass:
+    assert passes.cache is not None
+    return replace(passes, cache=replace(passes.cache, replay=None))
 
 
 def _agree(model: Any, passes: RepeatedPass, wanted: torch.Tensor, what: str) -> bool:
-    """Whether the logits of the last wanted position of each text are those of whole texts."""
-    logits = _tried(model, lambda: passes.last().logits(model), what)
-    apart = torch.inf if logits is None else _apart(logits, wanted)
-    if apart <= ALIKE + 4 * torch.finfo(wanted.dtype).eps:
+    """Whether the logits of the last wanted position of each text are those of whole texts, in float32 or finer."""
+    compute = partial(passes.last().logits, model)
+    logits = _tried(model, (lambda: in_float32(compute)) if model.dtype in HALF else compute, what)
+    apart = math.inf if logits is None else float(_apart(logits, wanted).square().mean().sqrt())
+    if apart <= ALIKE:
         return True
     if logits is not None:
         log.info("%s differs by %.2g with %s; they are computed in each pass", type(model).__name__, apart, what)
+    return False
+
+
+def _as_exact(
+    model: Any, passes: RepeatedPass, by_whole: torch.Tensor, exact: torch.Tensor, what: str
+) -> bool:  # fmt: skip
+    """Whether logits in half precision are as near to those in float32 as those of whole texts are, but for chance.
+
+    by_whole, exact: of whole texts in half precision and in float32, (texts, vocabulary).
+    """
+    logits = _tried(model, lambda: passes.last().logits(model), what)
+    if logits is None:
+        return False
+    ours, theirs = _apart(logits, exact).cpu().numpy(), _apart(by_whole, exact).cpu().numpy()
+    if ours.mean() <= allowed_error(ours, theirs) + ALIKE:
+        return True
+    log.info(
+        "%s has errors of %.2g with %s and of %.2g without; they are computed in each pass",
+        type(model).__name__, ours.mean(), what, theirs.mean(),
+    )  # fmt: skip
     return False
 
 
@@ -150,11 +186,12 @@ def _tried(model: Any, work: Callable[[], T], what: str) -> T | None:
         return None
 
 
-def _apart(logits: torch.Tensor, wanted: torch.Tensor) -> float:
-    """Root mean square of a difference of logits, as a share of their spread; NaN where they are no numbers."""
+def _apart(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Root mean square of a difference of logits, (texts, vocabulary), as a share of their spread: (texts,); NaN where
+    they are no numbers."""
     logits, wanted = logits.double(), wanted.double()
     spread = (wanted - wanted.mean(-1, keepdim=True)).square().mean().sqrt()
-    return float((logits - wanted).square().mean().sqrt() / spread)
+    return (logits - wanted).square().mean(-1).sqrt() / spread
 
 
 def _suffixes(

@@ -128,6 +128,28 @@ def audit_table(audit: Mapping[str, Any]) -> Table:
     )
 
 
+def trial_table(found: Mapping[str, Any]) -> Table:
+    """What `anachron.probe.audit.try_prefix_tree` found."""
+    trial = found["trial"]
+    rows: list[tuple[str, str, str]] = []
+    if trial is not None:
+        rows.append(("largest difference of the two in float32", f"{trial['difference']:.1e}", ""))
+        if errors := trial["errors"]:
+            rows += [
+                (f"mean error in {found['dtype']}", f"{errors['tree']:.3g}", f"{errors['padded']:.3g}"),
+                ("largest error", f"{errors['tree_largest']:.3g}", f"{errors['padded_largest']:.3g}"),
+                ("most that the mean error may be", f"{errors['allowed']:.3g}", ""),
+            ]
+    used = "shared prefixes are computed only once" if found["used"] else "texts are computed in padded batches"
+    why = found["refusal"] or ("" if found["used"] or trial else "they have little in common")
+    return Table(
+        f"Prefix tree and padded batches, in nats a text: {used}",
+        [Column("what"), Column("prefix tree", number=True), Column("padded", number=True)],
+        rows,
+        [why] if why else [],
+    )
+
+
 def selection_table(steps: Sequence[Mapping[str, Any]]) -> Table:
     """What every step of ``build facts`` dropped and why."""
     names = ("step", "in", "dropped", "why", "kept", "subjects")
