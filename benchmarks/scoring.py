@@ -2,6 +2,7 @@
 
     python benchmarks/scoring.py [--vocabulary 32000 128000] [--threads 2] [--rounds 3] [--tokenizer FOLDER]
     python benchmarks/scoring.py --model FOLDER_OR_NAME     # a real model in place of random weights
+    python benchmarks/scoring.py --model FOLDER_OR_NAME --dtype bfloat16
 
 Four sets of texts: 12 facts in 85 years each, the same behind an explanatory prefix of 60 tokens, 1,000 statements
 drawn from all of ``mini``, and 12 facts in 9 years each behind 600 tokens, for a model that sees 512 tokens back in
@@ -9,7 +10,7 @@ five of six layers (Gemma's shape). Three ways, each in a process of its own: ba
 padded, with a full-vocabulary log softmax, which is what the published code does; lm-evaluation-harness (where it is
 there); and ours. Prints JSON: statements/s, ratios, the ratio that floating-point operations alone would give, tokens
 computed beside the number of distinct prefixes, the largest memory of each process (which holds torch and the weights
-too), and the largest difference of scores. ``--tokenizer`` is the demo model's unless given.
+too), and the largest and mean difference of scores. ``--tokenizer`` is the demo model's unless given.
 """
 
 import argparse
@@ -67,10 +68,10 @@ def texts_of(case: str, lm: LanguageModel) -> list[Encoded]:
     return [Encoded((*e.ids[:start], *prefix, *e.ids[start:]), tuple(t + length for t in e.targets)) for e in encoded]
 
 
-def language_model(case: str, model: str | None, vocabulary: int, tokenizer: str) -> LanguageModel:
+def language_model(case: str, model: str | None, vocabulary: int, tokenizer: str, dtype: str) -> LanguageModel:
     """The named model, or random weights with so large a vocabulary, for the last case with windows."""
     if model:
-        return load_model(model, device="cpu", dtype="float32")
+        return load_model(model, device="cpu", dtype=dtype)
     torch.manual_seed(0)
     shape = {
         "vocab_size": vocabulary, "hidden_size": HIDDEN, "intermediate_size": INNER, "num_hidden_layers": LAYERS,
@@ -79,7 +80,8 @@ def language_model(case: str, model: str | None, vocabulary: int, tokenizer: str
     }  # fmt: skip
     windows = case == "dates beyond a window"
     config = Gemma3TextConfig(**shape, head_dim=64, sliding_window=WINDOW) if windows else LlamaConfig(**shape)
-    return LanguageModel(AutoModelForCausalLM.from_config(config).eval(), load_tokenizer(tokenizer), "random")
+    made = AutoModelForCausalLM.from_config(config).eval().to(getattr(torch, dtype))
+    return LanguageModel(made, load_tokenizer(tokenizer), "random", dtype=dtype)
 
 
 def published(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.ndarray:
@@ -90,7 +92,7 @@ def published(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> n
             width = max(len(item.ids) for item in batch)
             ids = torch.tensor([list(item.ids) + [0] * (width - len(item.ids)) for item in batch])
             mask = torch.tensor([[1] * len(item.ids) + [0] * (width - len(item.ids)) for item in batch])
-            logp = torch.log_softmax(lm.model(input_ids=ids, attention_mask=mask, use_cache=False).logits, -1)
+            logp = torch.log_softmax(lm.model(input_ids=ids, attention_mask=mask, use_cache=False).logits.float(), -1)
             for row, item in enumerate(batch):
                 scores.append(sum(logp[row, t - 1, item.ids[t]].item() for t in item.targets))
     return np.array(scores)
@@ -116,9 +118,9 @@ def ours(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.nda
 WAYS = {"published": published, "lm-eval": harness, "anachron": ours}
 
 
-def measure(way: str, case: str, model: str | None, vocabulary: int, tokenizer: str) -> dict[str, Any]:
+def measure(way: str, case: str, model: str | None, vocabulary: int, tokenizer: str, dtype: str) -> dict[str, Any]:
     """Time one way in this process, after a warm-up on some of the texts."""
-    lm = language_model(case, model, vocabulary, tokenizer)
+    lm = language_model(case, model, vocabulary, tokenizer, dtype)
     pairs, encoded = pairs_of(case), texts_of(case, lm)
     WAYS[way](lm, pairs[:64], encoded[:64])
     lm.plan(encoded)  # one self-check a model, not one a thousand statements
@@ -142,9 +144,9 @@ def operations(lm: LanguageModel, tokens: int, rows: int, seen: float) -> float:
     return tokens * (2 * blocks + 4 * config.num_hidden_layers * width * seen) + rows * 2 * head
 
 
-def counted(case: str, model: str | None, vocabulary: int, tokenizer: str) -> dict[str, Any]:
+def counted(case: str, model: str | None, vocabulary: int, tokenizer: str, dtype: str) -> dict[str, Any]:
     """Tokens of both ways, and the ratio that their operations alone would give."""
-    lm = language_model(case, model, vocabulary, tokenizer)
+    lm = language_model(case, model, vocabulary, tokenizer, dtype)
     encoded = texts_of(case, lm)
     batches = [encoded[first : first + BATCH] for first in range(0, len(encoded), BATCH)]
     padded = sum(len(batch) * max(len(text.ids) for text in batch) for batch in batches)
@@ -160,19 +162,34 @@ def counted(case: str, model: str | None, vocabulary: int, tokenizer: str) -> di
 
 
 def compare(
-    case: str, model: str | None, vocabulary: int, threads: int, rounds: int, tokenizer: str, ways: list[str]
+    case: str,
+    model: str | None,
+    vocabulary: int,
+    threads: int,
+    rounds: int,
+    tokenizer: str,
+    dtype: str,
+    ways: list[str],
 ) -> dict[str, Any]:
     """All ways in turn, each time in a fresh process; medians of the ratios."""
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way in ways:
             command = [sys.executable, __file__, "--way", way, "--case", case, "--vocabulary", str(vocabulary)]
-            command += ["--threads", str(threads), "--tokenizer", tokenizer, *(["--model", model] if model else [])]
+            command += [
+                "--threads",
+                str(threads),
+                "--tokenizer",
+                tokenizer,
+                "--dtype",
+                dtype,
+                *(["--model", model] if model else []),
+            ]
             shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             found[way].append(json.loads(shown.splitlines()[-1]))
     rates = {way: [run["statements_per_second"] for run in runs] for way, runs in found.items()}
     summary: dict[str, Any] = {"case": case, **({} if model else {"vocabulary": vocabulary})}
-    summary |= counted(case, model, vocabulary, tokenizer)
+    summary |= counted(case, model, vocabulary, tokenizer, dtype)
     summary["statements_per_second"] = {way: round(float(np.median(rate)), 1) for way, rate in rates.items()}
     summary["peak_memory_mb"] = {way: round(max(run["peak_memory_mb"] for run in runs)) for way, runs in found.items()}
     for way in ways[:-1]:
@@ -180,6 +197,7 @@ def compare(
         gap = np.abs(np.array(found[way][0]["scores"]) - np.array(found["anachron"][0]["scores"]))
         summary[f"against {way}"] = {
             "speedup": float(np.median(ratios)), "speedups": ratios.tolist(), "largest_difference": float(gap.max()),
+            "mean_difference": float(gap.mean()),
         }  # fmt: skip
     summary["share_of_operations"] = summary["against published"]["speedup"] / summary["speedup_by_operations"]
     return summary
@@ -192,26 +210,42 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tokenizer", default="demo")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--case", choices=CASES, help="only this one")
     parser.add_argument("--way", choices=list(WAYS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
     if options.way:
-        print(json.dumps(measure(options.way, options.case, options.model, options.vocabulary[0], options.tokenizer)))
+        given = (options.way, options.case, options.model, options.vocabulary[0], options.tokenizer, options.dtype)
+        print(json.dumps(measure(*given)))
         return
-    shape = "Llama shape (beyond a window Gemma 3's), hidden 512, 6 layers, float32, random weights"
+    shape = "Llama shape (beyond a window Gemma 3's), hidden 512, 6 layers, random weights"
     results = []
     for case in [options.case] if options.case else CASES:
         installed = importlib.util.find_spec("lm_eval") is not None and not PREFIX_TOKENS[case]
         ways = ["published", *(["lm-eval"] if installed else []), "anachron"]
         for vocabulary in [0] if options.model else options.vocabulary:
             results.append(
-                compare(case, options.model, vocabulary, options.threads, options.rounds, options.tokenizer, ways)
+                compare(
+                    case,
+                    options.model,
+                    vocabulary,
+                    options.threads,
+                    options.rounds,
+                    options.tokenizer,
+                    options.dtype,
+                    ways,
+                )
             )
             print(f"{case}, {options.model or vocabulary}: {results[-1]['statements_per_second']}", file=sys.stderr)
     tokenizer = Path(options.model or options.tokenizer).name
-    about = {"model": options.model or shape, "threads": options.threads, "tokenizer": tokenizer}
+    about = {
+        "model": options.model or shape,
+        "dtype": options.dtype,
+        "threads": options.threads,
+        "tokenizer": tokenizer,
+    }
     print(json.dumps({"about": about, "results": results}, indent=2))
 
 

@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.errors import BackendError
+from anachron.data.decoys import with_decoys
+from anachron.data.loaders import load_dataset
 from anachron.lm import tree_scoring
 from anachron.lm.batches import Limits, plan_batches
+from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import make_plan, prefix_tree_saves_tokens, score_plan, tokens_computed, tree_batch_tokens
 from anachron.lm.prefix_tree import common, distinct_prefixes, plan_tree_batches, walk
@@ -22,9 +25,11 @@ from anachron.lm.scoring import Counters, score_all
 from anachron.lm.selfcheck import TreeChecks
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import Temporary, unchanged
+from anachron.lm.tokenizers import load_tokenizer
 from anachron.lm.tree_scoring import ancestor_mask, score_tree_batches
 from support.architectures import make_architecture
 from support.tiny_models import FAMILIES, VOCABULARY, make_model, make_tokenizer, naive_log_prob
+from support.tries import tries
 
 NO_LIMIT = Limits(tokens=10**6, logits=10**9)
 
@@ -86,22 +91,6 @@ def by_prefix_tree(model: Any, texts: list[Encoded], limits: Limits) -> tuple[np
     return score_tree_batches(
         model, texts, plan_tree_batches(texts, VOCABULARY, limits), counters=counters
     ), counters.tokens
-
-
-@st.composite
-def tries(draw: st.DrawFn, longest_shared: int = 12) -> list[Encoded]:
-    """Texts that share prefixes: none, of one token, nested; with duplicates and answers of 1 to 12 tokens."""
-    token = st.integers(3, 8)  # few, so that texts meet by chance too
-    stems: list[tuple[int, ...]] = [()]
-    for _ in range(draw(st.integers(0, 4))):
-        stems.append((*draw(st.sampled_from(stems)), *draw(st.lists(token, max_size=longest_shared))))
-    texts = []
-    for _ in range(draw(st.integers(1, 10))):
-        prompt = (*draw(st.sampled_from(stems)), *draw(st.lists(token, max_size=3))) or (1,)
-        answer = draw(st.lists(token, min_size=1, max_size=12))
-        first = len(prompt)
-        texts.append(Encoded((*prompt, *answer), tuple(range(first, first + len(answer)))))
-    return texts
 
 
 @given(tries(), st.integers(1, 60), st.sampled_from(sorted(MODELS)), st.sampled_from((1, 15, 640)))
@@ -239,6 +228,17 @@ def test_planned_tokens_are_computed_and_are_the_ideal(family: str):
     scores = score_plan(model, texts, plan, counters=counters)
     assert counters.tokens == tokens_computed(texts, plan) == distinct_prefixes(texts)
     np.testing.assert_allclose(scores, one_by_one(model, texts), atol=1e-4, rtol=0)
+
+
+def test_six_answers_a_question_cost_their_own_tokens():
+    """Facts of `mini` and five decoys each: computed in small batches too, hardly a prefix is computed twice."""
+    table = with_decoys(load_dataset("mini", limit=12), 5).statements()
+    pairs = [(prompt, answer, None) for prompt, answer in table.select("prompt", "answer").iter_rows()]
+    texts = list(dict.fromkeys(encode_pairs(load_tokenizer("demo"), pairs, Format())))
+    assert len(texts) > 5 * table["fact_id"].n_unique() * 100
+    for tokens in (256, 512):
+        computed = sum(len(batch.ids) for batch in walk(texts, plan_tree_batches(texts, 40_000, Limits(tokens))))
+        assert distinct_prefixes(texts) <= computed <= 1.01 * distinct_prefixes(texts)
 
 
 def test_prefix_trees_are_used_only_where_they_save_tokens():

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anachron.core.errors import AnachronError, BackendError, DataError, ModelError
 from anachron.data.dataset import Dataset
@@ -15,9 +17,10 @@ from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RunFolder
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from anachron.lm.plans import Plan
+from anachron.lm.plans import Plan, tokens_computed
+from anachron.lm.spans import Encoded
 from anachron.probe import run as run_module
-from anachron.probe.noise import COARSE_BOUND, FINE_BOUND, batches_of, bounds, check_noise, sampled
+from anachron.probe.noise import COARSE_BOUND, FINE_BOUND, batches_of, bounds, check_noise, missed, sampled
 from anachron.probe.parts import plan_fault, plan_table
 from anachron.probe.run import run_probe
 from anachron.probe.runs import find_sources, read_runs
@@ -286,15 +289,39 @@ def test_a_plan_of_other_texts_is_refused(folder: Path, lm: LanguageModel, data:
 def test_the_sample_has_a_text_of_every_part():
     parts = [Plan([[n], [n + 1, n + 2]], False, 0) for n in range(0, 3000, 3)]
     short = [20] * 3000
-    chosen = sampled(parts, short, seed=4)
+    chosen = sampled(parts, short, 10**6, seed=4)
     assert sorted({text // 3 for text in chosen}) == list(range(1000)) and len(chosen) == 1000
-    assert chosen == sampled(parts, short, seed=4) != sampled(parts, short, seed=5)
-    assert len(set(sampled(parts[:7], short, seed=0))) == 100
-    assert sorted(sampled(parts[:7], short[:21], seed=0)) == list(range(21))
-    assert len(set(sampled(parts[:7], [1_000] * 3000, seed=0))) == 20  # whose tokens are as many as may be
-    assert len(set(sampled(parts[:30], [1_000] * 3000, seed=0))) == 30
+    assert chosen == sampled(parts, short, 10**6, seed=4) != sampled(parts, short, 10**6, seed=5)
+    assert len(set(sampled(parts[:7], short, 10**6, seed=0))) == 100
+    assert sorted(sampled(parts[:7], short[:21], 10**6, seed=0)) == list(range(21))
+    assert len(set(sampled(parts[:7], [1_000] * 3000, 200_000, seed=0))) == 20  # a tenth of the run's tokens
+    assert len(set(sampled(parts[:7], [1_000] * 900, 100_000, seed=0))) == 20  # a fifth where there are few texts
+    assert len(set(sampled(parts[:30], [1_000] * 3000, 200_000, seed=0))) == 30
     assert sorted(batches_of(50).texts) == list(range(50))
     assert [len(batch) for batch in batches_of(30).batches] == [1, 3, 7, 13, 1, 3, 2]
+
+
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=400), st.integers(1, 30), st.integers(0, 9_000), st.integers(0, 9)
+)
+def test_what_is_scored_again_is_a_share_of_the_run(lengths: list[int], part: int, computed: int, seed: int):
+    """With all their padding; unless one text of every part is more."""
+    texts = list(range(len(lengths)))
+    parts = [Plan([texts[i : i + part]], prefix_tree=True, batch_tokens=64) for i in range(0, len(texts), part)]
+    chosen = sampled(parts, lengths, computed, seed)
+    assert len(set(chosen)) == len(chosen) <= max(100, len(parts))
+    assert all(set(chosen) & set(one.texts) for one in parts)
+    again = [Encoded((1,) * (lengths[i] + 1), (lengths[i],)) for i in chosen]
+    if len(chosen) > len(parts):
+        assert tokens_computed(again, batches_of(len(again))) <= 0.2 * computed
+
+
+@pytest.mark.parametrize(("texts", "sample"), [(145, 12), (1000, 30), (7, 7)])
+def test_the_chance_to_miss_a_tenth_of_the_texts(texts: int, sample: int):
+    """Against 20,000 samples."""
+    chance, wrong = np.random.default_rng(0), -(-texts // 10)
+    missing = np.mean([chance.permutation(texts)[:sample].min() >= wrong for _ in range(20_000)])
+    assert missed(texts, sample) == pytest.approx(missing, abs=0.012)
 
 
 class Known:

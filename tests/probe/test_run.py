@@ -25,6 +25,7 @@ from anachron.io.tables import write_table
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
+from anachron.probe.noise import missed
 from anachron.probe.run import ProbeSettings, run_probe
 from anachron.probe.runs import part_name, read_runs, rename_run
 
@@ -98,7 +99,10 @@ def test_record_says_what_a_reader_needs(finished: Path, data: Dataset):
     assert record["statements"] == data.table.height
     assert record["tokens_ideal"] <= record["tokens_planned"] < 1.05 * record["tokens_ideal"]
     assert record["sessions"][0]["tokens_computed"] == record["tokens_planned"]
-    assert record["noise"]["sample"] == 100
+    noise = record["noise"]
+    assert 1 < noise["sample"] <= 100 and noise["tokens"] <= 0.2 * record["tokens_planned"]
+    assert noise["missed"] == pytest.approx(missed(record["texts"], noise["sample"]))
+    assert record["trial"]["attention"] == "blockwise" and record["trial"]["errors"] is None
     assert 0 <= record["noise"]["largest"] < 1e-4
     assert {"torch", "transformers", "anachron"} <= set(record["sessions"][0]["versions"])
 

@@ -130,9 +130,8 @@ class Walk:
 
     def next(self, texts: Sequence[Encoded], owners: Sequence[int] | None = None) -> TreeBatch:
         owners = owners or [0] * len(texts)
-        predicting = min(t - 1 for text in texts for t in text.targets)  # a kept node has no output to read
         shared = common(self._path, texts[0].ids[:-1]) if owners[0] == self._owner else 0
-        count, owner = min(shared, predicting), owners[0]
+        count, owner = _without_output(self._path[:shared], texts, owners), owners[0]
         kept, path = tuple(self._nodes[:count]), self._path[:count]
         # ``nodes`` is the path from the root to where the walk stands: the number of the node at each depth
         nodes, ends = list(range(count)), [0] * count
@@ -173,6 +172,22 @@ class Walk:
     def forget(self) -> None:
         """Keep nothing of the last batch."""
         self._path, self._nodes = (), []
+
+
+def _without_output(path: Sequence[int], texts: Sequence[Encoded], owners: Sequence[int]) -> int:
+    """How many nodes of a path no text of a batch has to read the output of, from the first on: these may be kept.
+
+    Texts come in the order of the walk: what one shares with the path, none behind it shares more of.
+    """
+    count = len(path)
+    for text, owner in zip(texts, owners, strict=True):
+        if owner != owners[0]:
+            break
+        path = path[: common(path, text.ids[:-1])]
+        if not path:
+            break
+        count = min([count, *(t - 1 for t in text.targets if t <= len(path))])
+    return count
 
 
 def walk(encoded: Sequence[Encoded], batches: Sequence[Sequence[int]]) -> Iterator[TreeBatch]:

@@ -40,16 +40,19 @@ class ScoredText(Protocol):
 class Counters:
     """What scoring did: batches that ran out of memory and were halved, and tokens computed.
 
+    blockwise: how often attention over a tree batch was computed block by block (`anachron.lm.tree_attention`).
     cached: tokens that a server did not compute, for they were in its prefix cache; ``None`` where none says so.
     """
 
     halvings: int = 0
     tokens: int = 0
+    blockwise: int = 0
     cached: int | None = None
 
     def add(self, other: "Counters") -> None:
         self.halvings += other.halvings
         self.tokens += other.tokens
+        self.blockwise += other.blockwise
         if other.cached is not None:
             self.cached = (self.cached or 0) + other.cached
 

@@ -21,7 +21,7 @@ from anachron.lm.batches import Limits, fed_length, pieces_of, plan_batches
 from anachron.lm.float32 import HALF, in_float32
 from anachron.lm.numerics import FINE_BOUND
 from anachron.lm.prefix_tree import Extent, extents
-from anachron.lm.scoring import is_out_of_memory, score_all
+from anachron.lm.scoring import Counters, is_out_of_memory, score_all
 from anachron.lm.spans import Encoded
 from anachron.lm.tree_scoring import score_tree_batches
 from anachron.lm.windows import why_no_prefix_tree
@@ -55,12 +55,14 @@ class Trial:
     """What a trial of prefix-tree attention measured.
 
     texts: that were compared with padded batches. difference: the largest of both ways' scores in float32 (in float64
-    for a model in it), in nats; allowed: how much it may be. errors: of a model in half precision.
+    for a model in it), in nats; allowed: how much it may be. attention: ``blockwise``, or ``dense`` for a model whose
+    attention is not torch's (`anachron.lm.tree_attention`). errors: of a model in half precision.
     """
 
     texts: int
     difference: float
     allowed: float
+    attention: str
     errors: Errors | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -131,10 +133,11 @@ def tried(
     half = model.dtype in HALF
     order, compared = _tried_texts(encoded, batches, sizes, COMPARED_HALF if half else COMPARED)
     texts = [encoded[i] for i in compared]
+    counters = Counters()
     padding = plan_batches(texts, model.config.get_text_config().vocab_size, Limits())
 
     def tree() -> np.ndarray:
-        return score_tree_batches(model, encoded, order, owners=owners)[compared]
+        return score_tree_batches(model, encoded, order, owners=owners, counters=counters)[compared]
 
     def padded() -> np.ndarray:
         return score_all(model, texts, padding)
@@ -153,7 +156,8 @@ def tried(
     noise = float(np.abs(wide(alone) - exact[:ALONE]).max())  # a mixture of experts depends on a text's company
     difference = float(np.abs(exact_tree - exact).max())
     errors = errors_of(by_tree, padded(), exact) if half else None
-    trial = Trial(len(texts), difference, TOLERANCE + min(8 * noise, FINE_BOUND), errors)
+    attention = "blockwise" if counters.blockwise else "dense"
+    trial = Trial(len(texts), difference, TOLERANCE + min(8 * noise, FINE_BOUND), attention, errors)
     return trial.fault(name), trial
 
 

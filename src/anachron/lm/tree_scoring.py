@@ -1,5 +1,7 @@
 """Scores by prefix-tree attention: an ancestor mask, explicit positions, and a key-value cache between batches.
 
+Attention itself is computed block by block where a model lets it be (`anachron.lm.tree_attention`).
+
 Shapes: new and all are the nodes of a tree batch without and with those kept of the batch before, rows the nodes that
 predict an answer token.
 """
@@ -27,6 +29,7 @@ from anachron.lm.scoring import (
 )
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import unchanged
+from anachron.lm.tree_attention import BlockwiseAttention
 from anachron.lm.windows import has_kinds_of_layers, sliding_window
 
 HEAD_ROWS = 640  # of several batches that go through the output head at once: its weights are read once for all
@@ -123,7 +126,9 @@ class _Scorer:
                 batch = self.walk.next([encoded[i] for i in texts], [self.owners[i] for i in texts])
                 past, last = _kept(self.cache, batch.kept), number == len(batches)
                 with self.during(batch.owners):
-                    logits, self.cache = tree_batch_logits(self.model, batch, past, hidden, last=last)
+                    logits, self.cache = tree_batch_logits(
+                        self.model, batch, past, hidden, last=last, counters=self.counters
+                    )
                 wanted += [(rows + row, token) for answer in batch.answers for row, token in answer]
                 rows += len(batch.rows)
                 tokens += len(batch.ids)
@@ -134,13 +139,19 @@ class _Scorer:
 
 
 def tree_batch_logits(
-    model: Any, batch: TreeBatch, past: DynamicCache, hidden: list[torch.Tensor], *, last: bool
+    model: Any,
+    batch: TreeBatch,
+    past: DynamicCache,
+    hidden: list[torch.Tensor],
+    *,
+    last: bool,
+    counters: Counters | None = None,
 ) -> tuple[torch.Tensor, Any]:
     """Compute a batch; gives logits and the keys and values of all its nodes.
 
     hidden: the head's inputs of the batches so far, (rows, hidden) each; those of this one are added. With the ``last``
     batch all of them go through the head, which gives logits (rows of all batches, vocabulary); before, only one row
-    does, whose logits are not used.
+    does, whose logits are not used. counters: told how often attention was computed block by block.
     """
     device = input_device(model)
     rows = on_device(batch.rows, device)  # (rows,)
@@ -149,11 +160,14 @@ def tree_batch_logits(
         hidden.append(output[0, rows.to(output.device)])  # of (1, new, hidden)
         return torch.cat(hidden) if last else output[0, :1]
 
-    with head_on(model.get_output_embeddings(), choose):
+    attention = BlockwiseAttention(batch)
+    with head_on(model.get_output_embeddings(), choose), attention:
         output = model(
             input_ids=on_device([batch.ids], device), position_ids=on_device([batch.positions], device),
             attention_mask=attention_masks(model, batch, device), past_key_values=past, use_cache=True,
         )  # fmt: skip
+    if counters is not None:
+        counters.blockwise += attention.calls
     return output.logits[0], output.past_key_values  # of (1, rows, vocabulary)
 
 

@@ -4,6 +4,7 @@ Rounding depends on the company that a text has in its batch. Where scores diffe
 the same model in the same way, and no table of them is trusted.
 """
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,29 +14,46 @@ from anachron.core.errors import BackendError
 from anachron.io.files import Json
 from anachron.lm.batches import fed_length
 from anachron.lm.numerics import COARSE_BOUND, FINE_BOUND
-from anachron.lm.plans import Plan
+from anachron.lm.plans import Plan, tokens_computed
 from anachron.lm.scorer import Scorer, check_log_probs
 from anachron.lm.spans import Encoded
 
-SAMPLE, SAMPLE_TOKENS = 100, 20_000  # at most, where the parts are not more
+SAMPLE = 100  # texts at most, where the parts are not more
+SHARE, SHARE_OF_FEW, FEW = 0.1, 0.2, 1_000  # of the run's tokens at most; of so many texts or fewer a larger share
+FAULTY = 0.1  # share of texts for which the chance is told that the sample misses all of them
 SIZES = (1, 3, 7, 13)  # texts a batch, in turn
 FINE = ("float32", "float64")
 
 
-def sampled(parts: Sequence[Plan], tokens: Sequence[int], seed: int) -> list[int]:
-    """Which texts to score again: one of every part, and others up to `SAMPLE` and `SAMPLE_TOKENS`, in no order.
+def sampled(parts: Sequence[Plan], tokens: Sequence[int], computed: int, seed: int) -> list[int]:
+    """Which texts to score again: one of every part, and others up to `SAMPLE` and to a share of the run's tokens, in
+    no order.
 
-    tokens: of each text. Nothing is shared among texts that are scored again, so long ones would take far longer than
-    the run itself.
+    tokens: of each text. computed: those of the run. Nothing is shared among texts that are scored again, and they are
+    padded, so each counts as the longest of them.
     """
     chooser = random.Random(seed)
     chosen = [chooser.choice(sorted(part.texts)) for part in parts]
     others = sorted(set(range(len(tokens))) - set(chosen))
     others = chooser.sample(others, min(max(SAMPLE - len(chosen), 0), len(others)))
-    left = SAMPLE_TOKENS - sum(tokens[i] for i in chosen)
-    chosen += others[: int((np.cumsum([tokens[i] for i in others]) <= left).sum())]
+    most = computed * (SHARE_OF_FEW if len(tokens) <= FEW else SHARE)
+    longest = max(tokens[i] for i in chosen)
+    for i in others:
+        longest = max(longest, tokens[i])
+        if (len(chosen) + 1) * longest > most:
+            break
+        chosen.append(i)
     chooser.shuffle(chosen)
     return chosen
+
+
+def missed(texts: int, sample: int) -> float:
+    """The chance that a sample of a run's texts holds none of the tenth of them (`FAULTY`) that were scored wrongly.
+
+    Without replacement, as if drawn from all of them. Where a whole part is wrong, its text in the sample is.
+    """
+    right = texts - math.ceil(FAULTY * texts)
+    return math.comb(right, sample) / math.comb(texts, sample)
 
 
 def batches_of(texts: int) -> Plan:
@@ -80,16 +98,16 @@ def check_noise(gap: np.ndarray, allowed: np.ndarray, where: Sequence[str], dtyp
 
 
 def measure_noise(
-    lm: Scorer, texts: Sequence[Encoded], before: np.ndarray, parts: Mapping[str, Plan], *, seed: int,
+    lm: Scorer, texts: Sequence[Encoded], before: np.ndarray, parts: Mapping[str, Plan], *, computed: int, seed: int,
     native_softmax: bool, progress: Callable[[int, int], None],
 ) -> Json:  # fmt: skip
-    """Score a sample again in other batches; what a run records: the number of texts, and the largest and mean
-    difference of their scores in nats.
+    """Score a sample again in other batches; what a run records: the number of texts and their tokens with padding, the
+    largest and mean difference of their scores in nats, and the chance that it `missed` a tenth of the texts.
 
-    before: the scores so far, (texts,). parts: plans by their files. progress: told how many are done, of how many.
-    Raises `BackendError` as `check_noise` does.
+    before: the scores so far, (texts,). parts: plans by their files. computed: the tokens of the run. progress: told
+    how many are done, of how many. Raises `BackendError` as `check_noise` does.
     """
-    sample = sampled(list(parts.values()), [fed_length(text) for text in texts], seed)
+    sample = sampled(list(parts.values()), [fed_length(text) for text in texts], computed, seed)
     again, done = [texts[i] for i in sample], 0
 
     def advance(count: int) -> None:
@@ -104,4 +122,7 @@ def measure_noise(
     gap = np.abs(scores - before[sample])
     allowed = bounds(lm, np.array([len(text.targets) for text in again]))
     check_noise(gap, allowed, [part_of[i] for i in sample], lm.dtype)
-    return {"sample": len(gap), "largest": float(gap.max()), "mean": float(gap.mean())}
+    return {
+        "sample": len(gap), "tokens": tokens_computed(again, plans[0]), "largest": float(gap.max()),
+        "mean": float(gap.mean()), "missed": missed(len(texts), len(gap)),
+    }  # fmt: skip

@@ -371,7 +371,8 @@ class _Run:
         before = scores["logp"].to_numpy()[[first[i] for i in range(len(self.texts))]]  # (texts,)
         return measure_noise(
             self.lm, self.texts, before, {part_name(number): plan for number, plan in enumerate(self.plan)},
-            seed=self.settings.seed, native_softmax=self.settings.native_softmax,
+            computed=self.record["tokens_planned"], seed=self.settings.seed,
+            native_softmax=self.settings.native_softmax,
             progress=lambda done, texts: self.callbacks.progress(done, texts, "scored again"),
         )  # fmt: skip
 
