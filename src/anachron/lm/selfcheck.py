@@ -21,7 +21,7 @@ from anachron.lm.batches import Limits, fed_length, pieces_of, plan_batches
 from anachron.lm.float32 import HALF, in_float32
 from anachron.lm.numerics import FINE_BOUND
 from anachron.lm.prefix_tree import Extent, extents
-from anachron.lm.scoring import Counters, is_out_of_memory, score_all
+from anachron.lm.scoring import Counters, score_all
 from anachron.lm.spans import Encoded
 from anachron.lm.tree_scoring import score_tree_batches
 from anachron.lm.windows import why_no_prefix_tree
@@ -166,8 +166,6 @@ def _attempt(compute: Callable[[], np.ndarray]) -> tuple[np.ndarray, str | None]
     try:
         return compute(), None
     except REFUSALS as error:
-        if is_out_of_memory(error):
-            raise
         return np.zeros(0), f"{type(error).__name__}: {first_line(error)}"
 
 
@@ -186,12 +184,16 @@ def _tried_texts(
     ends = [sizes[most["reach"]].farthest, sizes[most["shift"]].most_shifted, longest, largest[-1], *kept]
     between = largest[:: max(1, len(largest) // most_compared)]
     compared = list(dict.fromkeys([*ends, *between]))[:most_compared]
-    for k, batch in enumerate(batches):  # small batches: some more of them
+    more: list[Sequence[int]] = []
+    for k, batch in enumerate(batches):  # small batches: some others of them
         if len(compared) == most_compared:
             break
-        order += [batch] if k not in whole else []
+        more += [batch] if k not in whole else []
         compared = list(dict.fromkeys([*compared, *batch]))[:most_compared]
-    return order, compared
+    return [
+        *more,
+        *order,
+    ], compared  # in this order, so that of a text the score in the most telling batch is looked at
 
 
 def errors_of(tree: np.ndarray, padded: np.ndarray, exact: np.ndarray) -> Errors:
