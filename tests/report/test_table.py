@@ -99,6 +99,12 @@ def audit() -> Table:
     return tables.audit_table(found)
 
 
+def trial() -> Table:
+    errors = {"tree": 0.1234, "padded": 0.2345, "tree_largest": 1.25, "padded_largest": 0.44, "allowed": 0.3}
+    found: dict[str, Any] = {"used": True, "refusal": None, "dtype": "bfloat16"}
+    return tables.trial_table(found | {"trial": {"difference": 4.6e-5, "errors": errors}})
+
+
 def selection() -> Table:
     step = {"step": "periods", "statements_in": 1_234_567, "statements_kept": 2, "subjects_kept": 1}
     return tables.selection_table([step | {"dropped": {"no start and no end": 1000, "shorter than a year": 20}}] * 2)
@@ -212,7 +218,8 @@ def portability() -> Table:
 
 
 MAKERS: dict[str, Callable[[], Table]] = {
-    "summary_table": summary, "audit_table": audit, "selection_table": selection, "explanation_table": explanation,
+    "summary_table": summary, "audit_table": audit, "trial_table": trial, "selection_table": selection,
+    "explanation_table": explanation,
     "changes_table": changes, "updates_table": updates, "dataset_table": listing,
     "update_sets_table": update_listing, "change_sets_table": change_listing, "lacking_table": lacking,
     "before_and_after_table": before_and_after, "judged_table": judged, "portability_table": portability,
