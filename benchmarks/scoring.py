@@ -7,10 +7,11 @@
 Four sets of texts: 12 facts in 85 years each, the same behind an explanatory prefix of 60 tokens, 1,000 statements
 drawn from all of ``mini``, and 12 facts in 9 years each behind 600 tokens, for a model that sees 512 tokens back in
 five of six layers (Gemma's shape). Three ways, each in a process of its own: batches of 32 in the order of the data,
-padded, with a full-vocabulary log softmax, which is what the published code does; lm-evaluation-harness (where it is
-there); and ours. Prints JSON: statements/s, ratios, the ratio that floating-point operations alone would give, tokens
-computed beside the number of distinct prefixes, the largest memory of each process (which holds torch and the weights
-too), and the largest and mean difference of scores. ``--tokenizer`` is the demo model's unless given.
+padded, with a full-vocabulary log softmax, as in the published code (in float32, whatever the weights);
+lm-evaluation-harness (where it is there); and ours. Prints JSON: statements/s, ratios, the ratio that floating-point
+operations alone would give, tokens computed beside the number of distinct prefixes, the largest memory of each process
+(which holds torch and the weights too), and the largest and mean difference of scores. ``--tokenizer`` is the demo
+model's unless given.
 """
 
 import argparse
@@ -162,29 +163,16 @@ def counted(case: str, model: str | None, vocabulary: int, tokenizer: str, dtype
 
 
 def compare(
-    case: str,
-    model: str | None,
-    vocabulary: int,
-    threads: int,
-    rounds: int,
-    tokenizer: str,
-    dtype: str,
+    case: str, model: str | None, vocabulary: int, threads: int, rounds: int, tokenizer: str, dtype: str,
     ways: list[str],
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """All ways in turn, each time in a fresh process; medians of the ratios."""
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way in ways:
             command = [sys.executable, __file__, "--way", way, "--case", case, "--vocabulary", str(vocabulary)]
-            command += [
-                "--threads",
-                str(threads),
-                "--tokenizer",
-                tokenizer,
-                "--dtype",
-                dtype,
-                *(["--model", model] if model else []),
-            ]
+            command += ["--threads", str(threads), "--tokenizer", tokenizer, "--dtype", dtype]
+            command += ["--model", model] if model else []
             shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             found[way].append(json.loads(shown.splitlines()[-1]))
     rates = {way: [run["statements_per_second"] for run in runs] for way, runs in found.items()}
@@ -226,26 +214,12 @@ def main() -> None:
         installed = importlib.util.find_spec("lm_eval") is not None and not PREFIX_TOKENS[case]
         ways = ["published", *(["lm-eval"] if installed else []), "anachron"]
         for vocabulary in [0] if options.model else options.vocabulary:
-            results.append(
-                compare(
-                    case,
-                    options.model,
-                    vocabulary,
-                    options.threads,
-                    options.rounds,
-                    options.tokenizer,
-                    options.dtype,
-                    ways,
-                )
-            )
+            given = (vocabulary, options.threads, options.rounds, options.tokenizer, options.dtype, ways)
+            results.append(compare(case, options.model, *given))
             print(f"{case}, {options.model or vocabulary}: {results[-1]['statements_per_second']}", file=sys.stderr)
     tokenizer = Path(options.model or options.tokenizer).name
-    about = {
-        "model": options.model or shape,
-        "dtype": options.dtype,
-        "threads": options.threads,
-        "tokenizer": tokenizer,
-    }
+    about = {"model": options.model or shape, "dtype": options.dtype}
+    about |= {"threads": options.threads, "tokenizer": tokenizer}
     print(json.dumps({"about": about, "results": results}, indent=2))
 
 

@@ -170,6 +170,8 @@ def test_audit_with_a_model_tells_what_its_run_records(tmp_path: Path, capsys: p
     facts = ["mini", "--limit", "4"]
     assert run_command(["audit", *facts], debug=False) == 2
     assert "give --tokenizer" in capsys.readouterr().err
+    assert run_command(["audit", *facts, "--tokenizer", "demo", "--dtype", "bfloat16"], debug=False) == 2
+    assert "--dtype is for --model" in capsys.readouterr().err
     assert run_command(["audit", *facts, "--model", "demo", "--dtype", "bfloat16", "--json"], debug=False) == 0
     found = json.loads(capsys.readouterr().out)["prefix_tree"]
     assert found["used"] and found["refusal"] is None and found["dtype"] == "bfloat16"

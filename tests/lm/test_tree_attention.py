@@ -49,8 +49,7 @@ def test_by_blocks_it_is_the_same(texts: list[Encoded], tokens: int, window: int
 
         scaled = torch.nn.functional.scaled_dot_product_attention
         attention = partial(scaled, query, key, value, scale=0.7, enable_gqa=True)
-        way = BlockwiseAttention(batch)
-        way._keys, way._queries = blocks(batch, 4)
+        way = BlockwiseAttention(batch, 4)
         with way:
             found = attention(attn_mask=mask)
             again = attention(attn_mask=mask)

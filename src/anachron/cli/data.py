@@ -119,8 +119,13 @@ def audit(
     from anachron.lm.formats import Format
     from anachron.probe.prefixes import prefix_text
 
-    if model is None and loading.tokenizer is None:
-        raise ConfigError("give --tokenizer, to check against a tokenizer alone, or --model")
+    if model is None:
+        if loading.tokenizer is None:
+            raise ConfigError("give --tokenizer, to check against a tokenizer alone, or --model")
+        if given := [
+            name for name in ("dtype", "device", "device_map") if getattr(loading, name) not in (None, "auto")
+        ]:
+            raise ConfigError(f"--{given[0].replace('_', '-')} is for --model; add it, or leave this out")
     data = selected.load(dataset)
     style = Format(format, prefix_text(prefix)[1])  # type: ignore[arg-type]
 
@@ -128,19 +133,19 @@ def audit(
     from anachron.probe.audit import audited, try_prefix_tree
     from anachron.report.terminal.tables import audit_table, trial_table
 
-    lm = None if model is None else loading.load(model)
-    tokenizer = (
-        lm.tokenizer
-        if lm is not None
-        else load_tokenizer(
+    if model is None:
+        tokenizer = load_tokenizer(
             str(loading.tokenizer), revision=loading.revision, trust_remote_code=loading.trust_remote_code
         )
-    )
+    else:
+        lm = loading.load(model)
+        tokenizer = lm.tokenizer
     report, encoded = audited(data.table, tokenizer, style, data.boundaries, context_length)
-    found = report.as_dict()
-    if lm is not None:
+    found, shown = report.as_dict(), [audit_table(report.as_dict())]
+    if model is not None:
         found["prefix_tree"] = try_prefix_tree(lm, encoded)
+        shown.append(trial_table(found["prefix_tree"]))
     if json_:
         print_json(found)
     else:
-        stdout().print(audit_table(found), *([trial_table(found["prefix_tree"])] if lm is not None else []))
+        stdout().print(*shown)

@@ -5,11 +5,13 @@ copies of its tensors, which are gone when it is done, so that the largest singl
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+
+T = TypeVar("T")
 
 HALF = (torch.bfloat16, torch.float16)
 
@@ -46,7 +48,12 @@ def _wide(value: Any) -> Any:
     return torch.float32 if isinstance(value, torch.dtype) and value in HALF else value
 
 
-def in_float32(compute: Callable[[], Any]) -> Any:
+def in_float32(compute: Callable[[], T]) -> T:
     """What a function gives when all that it computes is computed in float32."""
     with InFloat32():
         return compute()
+
+
+def at_least_in_float32(model: Any, compute: Callable[[], T]) -> T:
+    """What a function gives of a model, in float32 where the model is in half precision, else as it is."""
+    return in_float32(compute) if model.dtype in HALF else compute()

@@ -186,7 +186,7 @@ def _without_output(path: Sequence[int], texts: Sequence[Encoded], owners: Seque
         path = path[: common(path, text.ids[:-1])]
         if not path:
             break
-        count = min([count, *(t - 1 for t in text.targets if t <= len(path))])
+        count = min((count, *(t - 1 for t in text.targets if t <= len(path))))
     return count
 
 

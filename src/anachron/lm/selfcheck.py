@@ -18,7 +18,7 @@ import numpy as np
 
 from anachron.core.errors import AnachronError, first_line
 from anachron.lm.batches import Limits, fed_length, pieces_of, plan_batches
-from anachron.lm.float32 import HALF, in_float32
+from anachron.lm.float32 import HALF, at_least_in_float32, in_float32
 from anachron.lm.numerics import FINE_BOUND
 from anachron.lm.prefix_tree import Extent, extents
 from anachron.lm.scoring import Counters, score_all
@@ -145,15 +145,15 @@ def tried(
     def alone() -> np.ndarray:
         return score_all(model, texts[:ALONE], [[i] for i in range(len(texts[:ALONE]))])
 
-    wide: Callable[[Callable[[], np.ndarray]], np.ndarray] = in_float32 if half else lambda compute: compute()
     by_tree, why_not = _attempt(tree)
     if why_not is not None:
         return f"{name} cannot be given a mask and positions ({why_not})", None
     exact_tree, why_not = _attempt(lambda: in_float32(tree)) if half else (by_tree, None)
     if why_not is not None:
         return f"{name} cannot be computed in float32 to judge its scores in half precision by ({why_not})", None
-    exact = wide(padded)  # (compared,)
-    noise = float(np.abs(wide(alone) - exact[:ALONE]).max())  # a mixture of experts depends on a text's company
+    exact = at_least_in_float32(model, padded)  # (compared,)
+    # a mixture of experts depends on a text's company
+    noise = float(np.abs(at_least_in_float32(model, alone) - exact[:ALONE]).max())
     difference = float(np.abs(exact_tree - exact).max())
     errors = errors_of(by_tree, padded(), exact) if half else None
     attention = "blockwise" if counters.blockwise else "dense"
@@ -190,10 +190,8 @@ def _tried_texts(
             break
         more += [batch] if k not in whole else []
         compared = list(dict.fromkeys([*compared, *batch]))[:most_compared]
-    return [
-        *more,
-        *order,
-    ], compared  # in this order, so that of a text the score in the most telling batch is looked at
+    # in this order, so that of a text that is in several batches the score in the most telling one is compared
+    return [*more, *order], compared
 
 
 def errors_of(tree: np.ndarray, padded: np.ndarray, exact: np.ndarray) -> Errors:

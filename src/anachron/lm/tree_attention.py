@@ -1,8 +1,8 @@
 """Attention of a tree batch in blocks: successive nodes, with the keys that they may attend to alone.
 
 A tree batch (`anachron.lm.prefix_tree`) is one sequence whose mask hides nearly everything: a token sees its ancestors.
-Computed densely, every node is multiplied with every other, which on a CPU in bfloat16 takes a third of a run. In the
-order of the walk all ancestors of a block of nodes that lie before the block are ancestors of its first node. So a
+Computed densely, every node is multiplied with every other, which took 29 % of SmolLM2's time on a CPU in bfloat16. In
+the order of the walk all ancestors of a block of nodes that lie before the block are ancestors of its first node. So a
 block needs the keys of that one path, and its own; the blocks are then a batch of ordinary masked attention.
 """
 
@@ -27,12 +27,14 @@ class BlockwiseAttention(TorchFunctionMode):
     What the mask hides stays hidden, whatever the model made it of.
     """
 
-    def __init__(self, batch: TreeBatch) -> None:
+    def __init__(self, batch: TreeBatch, size: int | None = None) -> None:
         super().__init__()
-        self._new, self._all = len(batch.ids), len(batch.ends)
-        self._keys, self._queries = blocks(batch, BLOCK)
-        self.calls = 0  # of attention that were computed block by block
+        keys, queries = blocks(batch, size or BLOCK)
+        self._new, self._all, self._blocks = len(batch.ids), len(batch.ends), len(keys)
+        self._lists = keys, queries
+        self._places: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}  # the lists, on each device
         self._masks: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # by address: a mask, and it in blocks
+        self.calls = 0  # of attention that were computed block by block
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -46,7 +48,7 @@ class BlockwiseAttention(TorchFunctionMode):
         return (
             query is not None
             and mask is not None
-            and len(self._keys) > 1
+            and self._blocks > 1
             and mask.is_floating_point()
             and tuple(mask.shape) == (1, 1, self._new, self._all)
             and query.shape[0] == 1
@@ -58,23 +60,24 @@ class BlockwiseAttention(TorchFunctionMode):
     ) -> torch.Tensor:  # fmt: skip
         """query: (1, heads, new, width); key, value: (1, heads or groups, all, width). Gives (1, heads, new, width)."""
         self.calls += 1
-        keys, queries = on_device(self._keys, key.device), on_device(self._queries, key.device)
+        if key.device not in self._places:
+            keys, queries = (on_device(places, key.device) for places in self._lists)
+            self._places[key.device] = keys, queries  # (blocks, keys), -1 where a block has fewer, (blocks, block)
+        keys, queries = self._places[key.device]
+        there = keys.clamp(min=0)
         found = attention(
-            _gathered(query, queries),
-            _gathered(key, keys.clamp(min=0)),
-            _gathered(value, keys.clamp(min=0)),
-            attn_mask=self._mask_in_blocks(attn_mask, queries, keys),
-            **more,
-        )  # (blocks, heads, block, width)
+            _gathered(query, queries), _gathered(key, there), _gathered(value, there),
+            attn_mask=self._mask_in_blocks(attn_mask, queries, keys), **more,
+        )  # fmt: skip
+        # found: (blocks, heads, block, width)
         return found.transpose(0, 1).flatten(1, 2)[None, :, : self._new]
 
     def _mask_in_blocks(self, mask: torch.Tensor, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         """(blocks, 1, block, keys): the rows and columns of each block; -1 among the keys is hidden from all."""
         address = mask.data_ptr()
         if address not in self._masks:
-            rows = mask[0, 0].index_select(0, queries.flatten()).view(*queries.shape, -1)  # (blocks, block, all)
-            columns = keys.clamp(min=0)[:, None].expand(-1, queries.shape[1], -1)
-            found = rows.gather(2, columns).masked_fill_((keys < 0)[:, None], torch.finfo(mask.dtype).min)
+            found = mask[0, 0][queries[:, :, None], keys.clamp(min=0)[:, None]]
+            found = found.masked_fill_((keys < 0)[:, None], torch.finfo(mask.dtype).min)
             self._masks[address] = mask, found[:, None]  # the mask is held, so that its address stays its own
         return self._masks[address][1]
 

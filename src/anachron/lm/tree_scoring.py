@@ -125,13 +125,13 @@ class _Scorer:
             for number, texts in enumerate(batches, 1):
                 batch = self.walk.next([encoded[i] for i in texts], [self.owners[i] for i in texts])
                 past, last = _kept(self.cache, batch.kept), number == len(batches)
-                with self.during(batch.owners):
-                    logits, self.cache = tree_batch_logits(
-                        self.model, batch, past, hidden, last=last, counters=self.counters
-                    )
+                attention = BlockwiseAttention(batch)
+                with self.during(batch.owners), attention:
+                    logits, self.cache = tree_batch_logits(self.model, batch, past, hidden, last=last)
                 wanted += [(rows + row, token) for answer in batch.answers for row, token in answer]
                 rows += len(batch.rows)
                 tokens += len(batch.ids)
+                self.counters.blockwise += attention.calls
             places, ids = on_device(wanted, logits.device).T  # (answer tokens,) each
             log_probs = log_softmax_at(logits, places, ids, self.native)
         self.counters.tokens += tokens
@@ -139,19 +139,13 @@ class _Scorer:
 
 
 def tree_batch_logits(
-    model: Any,
-    batch: TreeBatch,
-    past: DynamicCache,
-    hidden: list[torch.Tensor],
-    *,
-    last: bool,
-    counters: Counters | None = None,
+    model: Any, batch: TreeBatch, past: DynamicCache, hidden: list[torch.Tensor], *, last: bool
 ) -> tuple[torch.Tensor, Any]:
     """Compute a batch; gives logits and the keys and values of all its nodes.
 
     hidden: the head's inputs of the batches so far, (rows, hidden) each; those of this one are added. With the ``last``
     batch all of them go through the head, which gives logits (rows of all batches, vocabulary); before, only one row
-    does, whose logits are not used. counters: told how often attention was computed block by block.
+    does, whose logits are not used.
     """
     device = input_device(model)
     rows = on_device(batch.rows, device)  # (rows,)
@@ -160,14 +154,11 @@ def tree_batch_logits(
         hidden.append(output[0, rows.to(output.device)])  # of (1, new, hidden)
         return torch.cat(hidden) if last else output[0, :1]
 
-    attention = BlockwiseAttention(batch)
-    with head_on(model.get_output_embeddings(), choose), attention:
+    with head_on(model.get_output_embeddings(), choose):
         output = model(
             input_ids=on_device([batch.ids], device), position_ids=on_device([batch.positions], device),
             attention_mask=attention_masks(model, batch, device), past_key_values=past, use_cache=True,
         )  # fmt: skip
-    if counters is not None:
-        counters.blockwise += attention.calls
     return output.logits[0], output.past_key_values  # of (1, rows, vocabulary)
 
 

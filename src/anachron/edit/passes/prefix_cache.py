@@ -11,7 +11,6 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -19,7 +18,7 @@ from transformers import DynamicCache
 
 from anachron.edit.passes.activation_replay import ActivationReplay, stopped_after
 from anachron.edit.passes.forward import Texts
-from anachron.lm.float32 import HALF, in_float32
+from anachron.lm.float32 import HALF, at_least_in_float32, in_float32
 from anachron.lm.scoring import answer_logits, is_out_of_memory
 from anachron.lm.selfcheck import REFUSALS, allowed_error
 from anachron.lm.temporary import unchanged
@@ -126,17 +125,17 @@ def with_prefix_cache(model: Any, whole: RepeatedPass, lengths: Sequence[int], s
         exact = _tried(model, lambda: in_float32(first_pass), KEYS) if model.dtype in HALF else made
         if made is None or exact is None:
             return whole
-        for way, what in ((_as_it_is, OUTPUTS), (_without_replay, KEYS)):
-            tried = way(made[0])
-            if _agree(model, way(exact[0]), exact[1], what) and (
-                made is exact or _as_exact(model, tried, made[1], exact[1], what)
-            ):
-                return tried
-        return whole
+        (cached, by_whole), (exact_cached, by_exact) = made, exact
 
+        def agree(what: str) -> bool:
+            return _agree(model, exact_cached, by_exact, what) and (
+                made is exact or _as_exact(model, cached, by_whole, by_exact, what)
+            )
 
-def _as_it_is(passes: RepeatedPass) -> RepeatedPass:
-    return passes
+        if agree(OUTPUTS):
+            return cached
+        cached, exact_cached = _without_replay(cached), _without_replay(exact_cached)
+        return cached if agree(KEYS) else whole
 
 
 def _without_replay(passes: RepeatedPass) -> RepeatedPass:
@@ -146,8 +145,7 @@ def _without_replay(passes: RepeatedPass) -> RepeatedPass:
 
 def _agree(model: Any, passes: RepeatedPass, wanted: torch.Tensor, what: str) -> bool:
     """Whether the logits of the last wanted position of each text are those of whole texts, in float32 or finer."""
-    compute = partial(passes.last().logits, model)
-    logits = _tried(model, (lambda: in_float32(compute)) if model.dtype in HALF else compute, what)
+    logits = _tried(model, lambda: at_least_in_float32(model, lambda: passes.last().logits(model)), what)
     apart = math.inf if logits is None else float(_apart(logits, wanted).square().mean().sqrt())
     if apart <= ALIKE:
         return True
@@ -156,9 +154,7 @@ def _agree(model: Any, passes: RepeatedPass, wanted: torch.Tensor, what: str) ->
     return False
 
 
-def _as_exact(
-    model: Any, passes: RepeatedPass, by_whole: torch.Tensor, exact: torch.Tensor, what: str
-) -> bool:  # fmt: skip
+def _as_exact(model: Any, passes: RepeatedPass, by_whole: torch.Tensor, exact: torch.Tensor, what: str) -> bool:
     """Whether logits in half precision are as near to those in float32 as those of whole texts are, but for chance.
 
     by_whole, exact: of whole texts in half precision and in float32, (texts, vocabulary).
