@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anachron.wikidata.reading.dump import MOST_RANGES, TEXT_PER_BYTE
-from anachron.wikidata.reading.settings import BUCKET_BYTES, LEAST_BUCKETS
+from anachron.wikidata.reading.settings import BUCKET_BYTES, SMALL_BUCKETS
 
 ALL = 110_000_000  # entities
 BYTES_EACH = 1.7e12 / 119e6  # of text, of all of Wikidata in March 2026
@@ -113,7 +113,7 @@ def stage(name: str, found: list[dict[str, Any]], machine: Machine) -> dict[str,
     sizes, taken = [one["entities"] for one in found], [one["stages"][name] for one in found]
     last = found[-1]
     # From so many entities on there are more buckets, and not larger ones.
-    fullest = LEAST_BUCKETS * BUCKET_BYTES["gz"] / (last["dump_bytes"] / last["entities"])
+    fullest = SMALL_BUCKETS * BUCKET_BYTES["gz"] / (last["dump_bytes"] / last["entities"])
     ends = dict.fromkeys(("main_cpu", "other_cpu", "main_memory", "disk", "opened"), ALL) | {"other_memory": fullest}
     all_: dict[str, float] = {of: line(sizes, [float(getattr(t, of) or 0) for t in taken], ends[of]) for of in ends}
     seconds = all_["main_cpu"] + all_["other_cpu"] / machine.workers

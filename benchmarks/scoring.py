@@ -99,12 +99,12 @@ def published(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> n
     return np.array(scores)
 
 
-def harness(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.ndarray:
+def harness(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded], batch: int = BATCH) -> np.ndarray:
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
     bos = lm.tokenizer("a")["input_ids"][0] == lm.tokenizer.bos_token_id
-    runner = HFLM(pretrained=lm.model, tokenizer=lm.tokenizer, batch_size=BATCH, add_bos_token=bos)
+    runner = HFLM(pretrained=lm.model, tokenizer=lm.tokenizer, batch_size=batch, add_bos_token=bos)
     requests = [
         Instance(request_type="loglikelihood", doc={}, arguments=(prompt, f" {answer}"), idx=i)
         for i, (prompt, answer) in enumerate(pairs)

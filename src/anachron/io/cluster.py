@@ -17,6 +17,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar
@@ -71,7 +72,7 @@ def map_in_order(
 ) -> Iterator[Result]:
     """Results of ``function`` for each item, in their order, as they come.
 
-    One worker and no ``ray``: here, one after another. Several workers: processes of this machine. ``ray``: the
+    One worker, or one item, and no ``ray``: here, one after another. Else processes of this machine. ``ray``: the
     address of a cluster (``auto``, ``ray://host:10001``, ``host:6379``), or ``local`` for one that is started here and
     stopped at the end. At most twice as many items as workers are taken from ``items`` ahead. An exception of the
     function stops all and is raised here.
@@ -80,10 +81,13 @@ def map_in_order(
     number = worker_count(workers, ray)
     if ray is not None:
         yield from _on_ray(function, items, number, ray, workers)
-    elif number == 1:
-        yield from map(function, items)
+        return
+    rest = iter(items)
+    first = list(islice(rest, 2))
+    if number == 1 or len(first) < 2:  # processes take a second to start
+        yield from map(function, chain(first, rest))
     else:
-        yield from _in_processes(function, items, number)
+        yield from _in_processes(function, chain(first, rest), number)
 
 
 def _in_processes(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:

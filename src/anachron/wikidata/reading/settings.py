@@ -13,7 +13,7 @@ from anachron.wikidata.reading.parse import Parser
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS
 from anachron.wikidata.reading.streams import MIB, Compression
 
-LEAST_BUCKETS = 32  # of those that are chosen by the size of a dump
+SMALL_BUCKETS = 32  # up to so many each has a 32nd of the bytes below: a bucket takes some work even if it is empty
 # Bytes of a dump for each bucket: all of Wikidata then comes to some hundred thousand statements in one.
 BUCKET_BYTES: dict[Compression, int] = {"none": 768 * MIB, "gz": 64 * MIB, "bz2": 48 * MIB, "zst": 64 * MIB}
 
@@ -65,8 +65,9 @@ class IngestSettings:
 
 def buckets_for(dump: Dump) -> int:
     """A power of two, so that snapshots of dumps that differ in size can be split to the same buckets."""
-    wanted = -(-dump.size // BUCKET_BYTES[dump.compression])
-    return max(LEAST_BUCKETS, 1 << (wanted - 1).bit_length())
+    most = BUCKET_BYTES[dump.compression]
+    large, small = (-(-dump.size // size) for size in (most, most // SMALL_BUCKETS))
+    return 1 << (max(1, large, min(SMALL_BUCKETS, small)) - 1).bit_length()
 
 
 def buckets_of(settings: IngestSettings) -> int:
