@@ -1,8 +1,9 @@
 """How fast a Wikidata dump becomes a snapshot, against decompression alone and against a plain json.loads loop.
 
-Run: python benchmarks/wikidata.py [--mb 600] [--repeat 3]. Makes its own dump (synthetic, deterministic, with the sizes
-of real entities), measures each case in a process of its own, and prints JSON: MB/s of uncompressed JSON (the best of
-the repeats), peak memory, ratios, and the time of a whole dump on 32 cores by extrapolation, with its assumptions.
+Run: python benchmarks/wikidata.py [--mb 600] [--repeat 3] [--entities FILE ...]. Makes its own dump (synthetic,
+deterministic, with the sizes of real entities; or of the real ones in these files, an entity a line, .json or .bz2),
+measures each case in a process of its own, and prints JSON: MB/s of uncompressed JSON (the best of the repeats), peak
+memory, ratios, and the time of a whole dump on 32 cores by extrapolation, with its assumptions.
 """
 
 import argparse
@@ -160,22 +161,43 @@ class Maker:
         }
 
 
-def make_dump(path: Path, size: int) -> dict[str, Any]:
-    """Write the plain dump and say what is in it."""
+def synthetic() -> list[tuple[str, bool, str]]:
+    """Id, whether it is of enwiki, and line of each entity that is made."""
     maker = Maker(0)
     kinds = maker.random.choices(list(KINDS), [share for share, *_ in KINDS.values()], k=DISTINCT)
     made = []
     for number, kind in enumerate(kinds):
         id = f"Q{10**8 + number}"
-        made.append((id, kind, json.dumps(maker.entity(id, kind), separators=(",", ":")).replace("/", "\\/")))
+        made.append((id, "enwiki" in kind, in_line(maker.entity(id, kind))))
+    return made
+
+
+def real(files: list[Path]) -> list[tuple[str, bool, str]]:
+    """The same of the items in files."""
+    made = []
+    for file in files:
+        with bz2.open(file) if file.suffix == ".bz2" else file.open("rb") as lines:
+            for line in lines:
+                if len(line) > 3 and (entity := json.loads(line.rstrip(b",\n")))["type"] == "item":
+                    made.append((entity["id"], "enwiki" in entity["sitelinks"], in_line(entity)))
+    return made
+
+
+def in_line(entity: dict[str, Any]) -> str:
+    """As dumps write it."""
+    return json.dumps(entity, separators=(",", ":")).replace("/", "\\/")
+
+
+def make_dump(path: Path, size: int, made: list[tuple[str, bool, str]]) -> dict[str, Any]:
+    """Write the plain dump of these entities, over and over under new ids, and say what is in it."""
     written = entities = of_enwiki = 0
     with path.open("w", encoding="ascii") as file:
         written += file.write("[\n")
         while written < size:
-            id, kind, line = made[entities % DISTINCT]
+            id, has_title, line = made[entities % len(made)]
             comma = ",\n" if entities else ""
             written += file.write(comma + line.replace(id, f"Q{2 * 10**8 + entities}"))
-            of_enwiki += len(line) if "enwiki" in kind else 0
+            of_enwiki += len(line) if has_title else 0
             entities += 1
         written += file.write("\n]\n")
     return {
@@ -264,22 +286,22 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _edited(entity: dict[str, Any], counts: dict[str, Counter[str]]) -> bool:
     entity["_id"] = entity.pop("id")
     for key in ("labels", "descriptions"):
-        terms = entity.pop(key)
+        terms = entity.pop(key) or {}  # an empty map may be written []
         chosen = terms.get("en") or next(iter(terms.values()), None)
         if chosen is not None:
             entity[key[:-1]] = chosen["value"]
     if "label" in entity:
         entity["label_upper"] = entity["label"].upper()
-    entity["aliases"] = tuple(alias["value"] for alias in entity["aliases"].get("en", ()))
-    entity["title"] = entity.pop("sitelinks").get("enwiki", {}).get("title")
+    entity["aliases"] = tuple(alias["value"] for alias in (entity["aliases"] or {}).get("en", ()))
+    entity["title"] = (entity.pop("sitelinks") or {}).get("enwiki", {}).get("title")
     claims = {}
-    for relation, statements in entity["claims"].items():
+    for relation, statements in (entity["claims"] or {}).items():
         counts["relation"][relation] += 1
         kept = []
         for statement in statements:
             snak = statement["mainsnak"]
             counts["datatype"][snak["datatype"]] += 1
-            if relation == "P31":
+            if relation == "P31" and "datavalue" in snak:
                 counts["class"][snak["datavalue"]["value"]["id"]] += 1
             if snak["datatype"] in ("url", "external-id", "commonsMedia", "globe-coordinate"):
                 continue
@@ -333,6 +355,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=int, default=600)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--entities", type=Path, nargs="+", help="Files of real entities to make the dump of.")
     parser.add_argument("--dump", type=Path, help="Keep the dump here, or use the one that is here.")
     parser.add_argument("--cases", help="Only these, separated by commas.")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -344,7 +367,9 @@ def main() -> None:
         path = options.dump or Path(name) / "dump.json"
         about = path.with_name("about.json")
         if not about.is_file():
-            content: dict[str, Any] = make_dump(path, options.mb * 10**6)
+            content: dict[str, Any] = make_dump(
+                path, options.mb * 10**6, real(options.entities) if options.entities else synthetic()
+            )
             content["compressed_to_1_in"] = compress(path)
             about.write_text(json.dumps(content))
         cases = ["json.loads loop", "json.loads alone", *decompressors(), "ingest plain 1"]

@@ -18,7 +18,7 @@ from anachron.lm import tree_scoring
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.model import LanguageModel
-from anachron.lm.plans import make_plan, prefix_tree_saves_tokens, score_plan, tokens_computed, tree_batch_tokens
+from anachron.lm.plans import make_plan, prefix_tree_saves_tokens, score_plan, tokens_computed
 from anachron.lm.prefix_tree import common, distinct_prefixes, plan_tree_batches, walk
 from anachron.lm.scorer import score_texts
 from anachron.lm.scoring import Counters, score_all
@@ -345,16 +345,3 @@ def test_scores_of_pairs_against_the_naive_way():
     assert lm.plan(lm.encode([(p, a, None) for p, a in pairs])).prefix_tree
     expected = [naive_log_prob(lm, prompt, answer) for prompt, answer in pairs]
     np.testing.assert_allclose(lm.log_probs(pairs), expected, atol=1e-4, rtol=0)
-
-
-def test_prefix_trees_of_narrow_models_are_smaller():
-    """Attention at most a quarter of the rest: 4 n hidden layers <= (2 weights) / 4."""
-    config = transformers.LlamaConfig(
-        vocab_size=50, hidden_size=32, intermediate_size=2048, num_hidden_layers=3, num_attention_heads=2
-    )
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    blocks = sum(p.numel() for name, p in model.named_parameters() if "embed" not in name and "lm_head" not in name)
-    size = tree_batch_tokens(model, 4096)
-    assert 4 * size * 32 * 3 <= 2 * blocks / 4 < 4 * (size + 1) * 32 * 3
-    assert tree_batch_tokens(model, 200) == 200
-    assert tree_batch_tokens(MODELS["llama"], 4096) == 128  # the least

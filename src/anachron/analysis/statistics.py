@@ -333,11 +333,11 @@ def korn_graubard_difference(
 
 def _clopper_pearson(share: float, trials: float) -> tuple[float, float]:
     """The exact 95 % interval of a proportion, of a number of trials that need not be whole."""
-    from scipy.stats import beta
+    from scipy.special import betaincinv  # the quantile of a beta distribution, without the second that stats takes
 
     won, lost = share * trials, (1 - share) * trials
-    low = float(beta.ppf(ENDS[0], won, lost + 1)) if won > 0 else 0.0
-    return low, float(beta.ppf(ENDS[1], won + 1, lost)) if lost > 0 else 1.0
+    low = float(betaincinv(won, lost + 1, ENDS[0])) if won > 0 else 0.0
+    return low, float(betaincinv(won + 1, lost, ENDS[1])) if lost > 0 else 1.0
 
 
 def wilson_effective(share: float, trials: float) -> tuple[float, float]:

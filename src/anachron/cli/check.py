@@ -15,6 +15,8 @@ from anachron.cli.outputs import FILE, FOLDER
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
+    from anachron.probe.ask.asking import AskSettings
+    from anachron.probe.ask.budget import Cost
     from anachron.probe.check.check import Check
     from anachron.probe.check.gate import Gate
     from anachron.probe.check.questions import CheckedFacts
@@ -119,7 +121,6 @@ def check(
 
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """
-    from anachron.probe.by_answers import cost_of_facts
     from anachron.probe.check.check import check
     from anachron.probe.check.questions import read_facts
     from anachron.probe.runs import recorded_as_of
@@ -129,9 +130,13 @@ def check(
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
     asked = _with_decoys(asked, decoys)
-    if models.only_cost(
-        asked.data.facts, lambda settings: cost_of_facts(asked, settings, demands, gate.baseline, language)
-    ):
+
+    def cost(settings: "AskSettings") -> "tuple[Cost, Cost]":
+        from anachron.probe.by_answers import cost_of_facts  # scores do without
+
+        return cost_of_facts(asked, settings, demands, gate.baseline, language)
+
+    if models.only_cost(asked.data.facts, cost):
         return
     with models.opened(model, out, label) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
@@ -154,7 +159,7 @@ def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> N
 
     if junit is not None:
         write_junit(found, junit)
-    report = write_report([found.folder], found.folder / REPORT).page if page else None
+    report = write_report([found.folder], found.folder / REPORT, figures=False).page if page else None
     if as_json:
         print_json(found.summary | {"run": str(found.folder), "report": None if report is None else str(report)})
     else:

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -120,7 +121,8 @@ def _context(module: str) -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([module])
+    # pyarrow loads pandas, where there is one, at the first array: rather once, before workers are forked
+    context.set_forkserver_preload([module, *(["pandas"] if "pyarrow" in sys.modules else [])])
     return context
 
 

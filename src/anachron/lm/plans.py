@@ -15,8 +15,8 @@ from anachron.lm.spans import Encoded
 from anachron.lm.tree_scoring import score_tree_batches
 from anachron.lm.windows import changing_length
 
-CPU_TREE_TOKENS, GPU_TREE_TOKENS = 512, 4096  # most of a tree batch: on a CPU more gains nothing; GPU not measured
-LEAST_TREE_TOKENS = 128
+# Of a tree batch. On a CPU 512 to 2,048 are alike for real models, and a small one gains up to there; GPU not measured.
+CPU_TREE_TOKENS, GPU_TREE_TOKENS = 1024, 4096
 GPU_LOGITS = 1 << 28
 
 
@@ -47,14 +47,13 @@ def make_plan(
     model: Any, encoded: Sequence[Encoded], vocabulary: int, batch_tokens: int | None, *, prefix_tree: bool,
     owners: Sequence[int] | None = None,
 ) -> Plan:  # fmt: skip
-    """A plan with batches of at most so many tokens: by default 4,096 padded ones, or what `tree_batch_tokens` says.
+    """A plan with batches of at most so many tokens: by default 4,096 padded ones, or what suits trees.
 
     owners: of each text; a prefix tree has texts of one owner alone.
     """
     on_gpu = input_device(model).type == "cuda"
     if not batch_tokens:
-        most = GPU_TREE_TOKENS if on_gpu else CPU_TREE_TOKENS
-        batch_tokens = tree_batch_tokens(model, most) if prefix_tree else Limits().tokens
+        batch_tokens = Limits().tokens if not prefix_tree else GPU_TREE_TOKENS if on_gpu else CPU_TREE_TOKENS
     limits = Limits(batch_tokens, _most_logits(model))
     return _plan(model, encoded, vocabulary, limits, prefix_tree=prefix_tree, owners=owners)
 
@@ -89,20 +88,6 @@ def _plan(
         for batch in plan_batches([encoded[i] for i in side], vocabulary, limits)
     ]
     return Plan(batches, prefix_tree=False, batch_tokens=limits.tokens)
-
-
-def tree_batch_tokens(model: Any, most: int) -> int:
-    """How large tree batches are best: as large as keeps attention below a quarter of the other arithmetic.
-
-    A node in a batch of n costs two operations a weight, and 4 n a layer and hidden unit for attention to all n.
-    """
-    config = model.config.get_text_config()
-    hidden, layers = getattr(config, "hidden_size", None), getattr(config, "num_hidden_layers", None)
-    if not hidden or not layers:
-        return most
-    outer = {id(m.weight): m.weight.numel() for m in (model.get_input_embeddings(), model.get_output_embeddings())}
-    weights = sum(p.numel() for p in model.parameters()) - sum(outer.values())
-    return max(LEAST_TREE_TOKENS, min(most, weights // (8 * hidden * layers)))
 
 
 def _fits(model: Any, encoded: Sequence[Encoded], plan: Plan) -> bool:

@@ -148,11 +148,13 @@ def write_report(
     out: Path | str,
     *,
     style: str = "plain",
+    figures: bool = True,
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> Report:
     """Write a page about some runs that works offline, with the tables behind it and the figures for print.
 
+    figures: whether to draw those for print, which takes longer than all else where facts are few.
     scores, style, progress, options: as of `write_metrics`, or the one folder of a run of ``evaluate``, whose page has
     the methods' table and each update before and after; options do not bear on it. Raises `ConfigError` without the
     extra ``report``, for such a folder beside others, and as `open_study`.
@@ -176,7 +178,7 @@ def write_report(
     progress("page", 1, 1)
     if style == "paper":  # after the page, whose notes are not about print
         written = _set_for_print(written, out / TABLES)
-    not_drawn = write_figures(written.tables, out / FIGURES, partial(progress, "figures"))
+    not_drawn = write_figures(written.tables, out / FIGURES, partial(progress, "figures")) if figures else {}
     return Report(out / PAGE, written, out / FIGURES, not_drawn)
 
 

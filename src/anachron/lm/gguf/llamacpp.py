@@ -25,7 +25,7 @@ from anachron.lm.gguf.trial import try_in_child
 from anachron.lm.gguf.unread_keys import keys_unread
 from anachron.lm.identity import hardware, tokenizer_fingerprint
 from anachron.lm.model import check_encoded
-from anachron.lm.plans import CPU_TREE_TOKENS, Plan
+from anachron.lm.plans import Plan
 from anachron.lm.prefix_tree import TreeBatch, Walk, plan_tree_batches
 from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, log_softmax_at
@@ -37,6 +37,7 @@ log = logging.getLogger("anachron")
 
 BACKEND = "llama.cpp"
 MAGIC = b"GGUF"
+TREE_TOKENS = 512  # of a tree batch
 WHOLE = {"all F32": "float32", "F16": "float16", "BF16": "bfloat16"}  # files without quantised weights
 
 
@@ -134,7 +135,7 @@ class LlamaModel:
 
     def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
         """Tree batches (`anachron.lm.prefix_tree`) of 512 tokens by default; without, every text is computed whole."""
-        tokens = batch_tokens or CPU_TREE_TOKENS
+        tokens = batch_tokens or TREE_TOKENS
         batches = (plan_tree_batches if prefix_tree else plan_batches)(encoded, self.vocabulary, Limits(tokens))
         return Plan(batches, prefix_tree=prefix_tree, batch_tokens=tokens)
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.special import expit, logsumexp
-from scipy.stats import chi2
+from scipy.special import chdtrc, expit, logsumexp  # scipy.stats takes a second to load
 
 from anachron.core.sameness import name_key
 from anachron.probe.horizon.curves import (
@@ -218,7 +217,7 @@ def misfit(counts: Counts, chance: np.ndarray) -> float:
     sums = [np.bincount(joined, weights=values) for values in (wins - expected, variance)]
     held = sums[1] > 0
     apart = float((sums[0][held] ** 2 / sums[1][held]).sum())
-    return float(chi2.sf(apart, max(1, int(held.sum()) - PARAMETERS)))
+    return float(chdtrc(max(1, int(held.sum()) - PARAMETERS), apart))
 
 
 def design_effect(answers: ChangePreferences, counts: Counts, learned: np.ndarray, coefficients: np.ndarray) -> float:

@@ -16,7 +16,7 @@ from math import nan
 
 import numpy as np
 import polars as pl
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from anachron.analysis.statistics import sign_flips
 from anachron.core.errors import ConfigError
@@ -140,7 +140,7 @@ def _smallest(tested: np.ndarray, behind: float, floor: float, later: np.ndarray
     behind what they are held against. floor: the share of them that wins.
     """
     error = sum((part[:, 0] ** 2).sum() / part[:, 1].sum() ** 2 for part in (tested, later) if part is not None) ** 0.5
-    return min(1.0, float((norm.isf(1 - CONFIDENCE) + norm.ppf(POWER)) * error + behind) / max(1 - floor, 1e-9))
+    return min(1.0, float((ndtri(CONFIDENCE) + ndtri(POWER)) * error + behind) / max(1 - floor, 1e-9))
 
 
 def _too_little(asked: int, judged: int, min_judged: float, tested: int, unknowable: int | None) -> str | None:

@@ -7,7 +7,7 @@ range once and reads twice (`gathered`). The footer of Parquet with a row group 
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,9 +18,6 @@ import zstandard
 from anachron.core.errors import BackendError, DataError, unwritable
 from anachron.io.files import atomic
 from anachron.io.stores import Place, map_places, parts_of
-
-with suppress(ImportError):  # pyarrow would load it at the first array: rather once, before workers are forked
-    import pandas  # noqa: F401
 
 _FLUSH = 1 << 11  # rows kept as Python objects: few enough to be in the processor's cache when they become Arrow
 IN_MEMORY = 64 << 20  # bytes of what is gathered; beyond them it goes to a temporary file
