@@ -1,6 +1,7 @@
 """``check``."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -130,17 +131,19 @@ def check(
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
     asked = _with_decoys(asked, decoys)
-
-    def cost(settings: "AskSettings") -> "tuple[Cost, Cost]":
-        from anachron.probe.by_answers import cost_of_facts  # scores do without
-
-        return cost_of_facts(asked, settings, demands, gate.baseline, language)
-
-    if models.only_cost(asked.data.facts, cost):
+    if models.only_cost(asked.data.facts, partial(_cost, asked, demands, gate.baseline, language)):
         return
     with models.opened(model, out, label) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
     _tell(found, gate.junit, page=page, as_json=json_)
+
+
+def _cost(
+    facts: "CheckedFacts", demands: "Gate", baseline: Path | None, language: str | None, settings: "AskSettings"
+) -> "tuple[Cost, Cost]":
+    from anachron.probe.by_answers import cost_of_facts  # scores do without
+
+    return cost_of_facts(facts, settings, demands, baseline, language)
 
 
 def _with_decoys(facts: "CheckedFacts", number: int | None) -> "CheckedFacts":
