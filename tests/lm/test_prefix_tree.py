@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from anachron.lm import tree_scoring
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.model import LanguageModel
-from anachron.lm.plans import make_plan, prefix_tree_saves_tokens, score_plan, tokens_computed
+from anachron.lm.plans import make_plan, prefix_tree_saves_tokens, score_plan, tokens_computed, tree_batch_tokens
 from anachron.lm.prefix_tree import common, distinct_prefixes, plan_tree_batches, walk
 from anachron.lm.scorer import score_texts
 from anachron.lm.scoring import Counters, score_all
@@ -345,3 +346,11 @@ def test_scores_of_pairs_against_the_naive_way():
     assert lm.plan(lm.encode([(p, a, None) for p, a in pairs])).prefix_tree
     expected = [naive_log_prob(lm, prompt, answer) for prompt, answer in pairs]
     np.testing.assert_allclose(lm.log_probs(pairs), expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("hidden", "tokens"), [(64, 2048), (128, 2048), (256, 1024), (512, 512), (4096, 512)])
+def test_tree_batches_of_narrow_models_are_larger(hidden, tokens):
+    config = transformers.LlamaConfig(hidden_size=hidden)
+    model = SimpleNamespace(config=config)
+    assert tree_batch_tokens(model, on_gpu=False) == tokens
+    assert tree_batch_tokens(model, on_gpu=True) == 4096

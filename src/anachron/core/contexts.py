@@ -1,13 +1,14 @@
 """The temporal contexts under which a fact is probed (TimeStress, section 3.2.3 and appendix A.4).
 
 Year contexts are spread evenly over five lengths of the period on either side of its middle; each
-year is refined by one random month and that month by one random day. Randomness is a hash of the seed,
-the fact's id and the year (`anachron.core.draws`): no fact changes the contexts of another.
+year is refined by one random month and that month by one random day, or by a sampled day. Randomness is a hash of the
+seed, the fact's id and the year (`anachron.core.draws`): no fact changes the contexts of another.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
 from anachron.core.dates import GRANULARITIES, Date, Granularity, days_in_month, year_of
@@ -32,8 +33,9 @@ class Sampling:
 
     horizon: how many lengths of the period are covered on either side of its middle.
     step: distance of two positions, in lengths of the period.
-    finer: ``random`` refines every year by a random month and day (TimeStress); ``same-day`` takes year,
-        month and day of the sampled day itself, granularity by granularity (TimeStress v1).
+    finer: ``random`` refines every year by a random month and day (TimeStress); ``same-day`` by the middle one of the
+        days that are sampled in it, the later of two (TimeStress v1, which gives all dates "with their three grains":
+        only one date for each distinct year has the counts of its table 2, and only this one the dates of table 1).
     until: the last year asked about.
     """
 
@@ -103,11 +105,11 @@ def sample_contexts(
     if sampling.finer == "random":
         branches = [_refine(year, seed, fact_id) for year in dict.fromkeys(map(year_of, numbers)) if year <= last_year]
     else:
-        days = (Date.from_day_number(number) for number in numbers)
-        branches = [(Date(d.year), Date(d.year, d.month), d) for d in days if d.year <= last_year]
+        of_year = {year: list(days) for year, days in groupby(map(Date.from_day_number, numbers), lambda d: d.year)}
+        chosen = [days[len(days) // 2] for year, days in of_year.items() if year <= last_year]
+        branches = [(Date(day.year), Date(day.year, day.month), day) for day in chosen]
 
     kept: dict[Granularity, list[Context]] = {g: [] for g in GRANULARITIES}
-    seen: set[Date] = set()
     for branch in branches:
         top = bounds.status(branch[0].first_day, branch[0].last_day)
         if sampling.finer == "random" and _in_other(branch[0], top, other_periods):
@@ -115,13 +117,11 @@ def sample_contexts(
         for granularity, date in zip(GRANULARITIES, branch, strict=True):
             first, last = date.first_day, date.last_day
             status = bounds.status(first, last)
-            if sampling.finer == "random":  # every date is of a year of its own
+            if sampling.finer == "random":
                 if top == "transitional" and granularity != "year":
                     status = "discarded"
-            elif date in seen or _in_other(date, status, other_periods):
+            elif _in_other(date, status, other_periods):
                 continue
-            else:
-                seen.add(date)
             alpha = (first + (last - first) // 2 - middle) / length
             kept[granularity].append(Context(granularity, str(date), status, alpha))
     if sampling.finer == "random":

@@ -15,8 +15,9 @@ from anachron.lm.spans import Encoded
 from anachron.lm.tree_scoring import score_tree_batches
 from anachron.lm.windows import changing_length
 
-# Of a tree batch. On a CPU 512 to 2,048 are alike for real models, and a small one gains up to there; GPU not measured.
-CPU_TREE_TOKENS, GPU_TREE_TOKENS = 1024, 4096
+# Of a tree batch. On a CPU 512 to 2,048 are alike for real models, but for their trial, which computes whole batches; a
+# model as narrow as 128 gains up to 2,048. GPU not measured.
+CPU_TREE_TOKENS, GPU_TREE_TOKENS = (512, 2048), 4096
 GPU_LOGITS = 1 << 28
 
 
@@ -53,7 +54,7 @@ def make_plan(
     """
     on_gpu = input_device(model).type == "cuda"
     if not batch_tokens:
-        batch_tokens = Limits().tokens if not prefix_tree else GPU_TREE_TOKENS if on_gpu else CPU_TREE_TOKENS
+        batch_tokens = tree_batch_tokens(model, on_gpu=on_gpu) if prefix_tree else Limits().tokens
     limits = Limits(batch_tokens, _most_logits(model))
     return _plan(model, encoded, vocabulary, limits, prefix_tree=prefix_tree, owners=owners)
 
@@ -88,6 +89,16 @@ def _plan(
         for batch in plan_batches([encoded[i] for i in side], vocabulary, limits)
     ]
     return Plan(batches, prefix_tree=False, batch_tokens=limits.tokens)
+
+
+def tree_batch_tokens(model: Any, *, on_gpu: bool) -> int:
+    """How many tokens a tree batch has by default: on a CPU more where the model is so narrow that calls take longer
+    than arithmetic."""
+    if on_gpu:
+        return GPU_TREE_TOKENS
+    least, most = CPU_TREE_TOKENS
+    hidden = getattr(model.config.get_text_config(), "hidden_size", None) or least
+    return max(least, min(most, least * least // hidden))
 
 
 def _fits(model: Any, encoded: Sequence[Encoded], plan: Plan) -> bool:
