@@ -322,6 +322,9 @@ def test_granularity_variance_equals_the_loop(tables, looped):
     assert r["facts"] == len(facts) and without > 0
     assert (r["variance"], r["variance_without"]) == pytest.approx((having, without))
     assert r["ratio"] == pytest.approx(having / without)
+    # TimeStress v1, 4.6: "we then divide this [normal] by the same average variance [with] the few-shot prompt"
+    assert r["published_ratio"] == pytest.approx(without / having)
+    assert (r["published_low"], r["published_high"]) == pytest.approx((1 / r["high"], 1 / r["low"]), rel=0.02)
 
 
 def test_overlap_and_shared_knowledge_equal_the_loop(study, tables, looped):

@@ -2,6 +2,7 @@
 
 import bz2
 import json
+import re
 from collections import defaultdict
 from dataclasses import fields
 from math import comb
@@ -198,6 +199,10 @@ def test_statistics_against_plain_loops():
     for status in ("correct", "incorrect", "transitional", "discarded"):
         mean = sum(s.count(status) for s in by.values()) / len(by)
         assert found[f"{status} contexts a fact and granularity"] == pytest.approx(mean)
+    matches = [s.count("correct") * s.count("incorrect") for s in by.values()]
+    assert found["matches (tests) a fact and granularity"] == pytest.approx(sum(matches) / len(by))
+    words = [len(r["prompt"].split(" ")) for r in rows if r["time"] is not None]
+    assert found["words a dated question"] == pytest.approx(sum(words) / len(words))
     chances = {key: 1 / comb(s.count("correct") + s.count("incorrect"), s.count("correct")) for key, s in by.items()}
     years = [chance for (_, granularity), chance in chances.items() if granularity == "year"]
     assert found["robustness of a random scorer, year"] == pytest.approx(sum(years) / 12)
@@ -215,6 +220,9 @@ def test_the_card_tells_numbers_and_steps(questions: Path, tmp_path: Path):
     assert text.startswith("# Dated statements: set.parquet\n")
     assert "| facts | 4 | 2,003 | 600 |" in text and "| relations | 2 | 86 | 6 |" in text
     assert "| incorrect contexts a fact and granularity |" in text and "| 74 | 55.59 |" in text
+    # TimeStress v1, table 2
+    assert re.search(r"\| matches \(tests\) a fact and granularity \| [\d,.]+ \| - \| 638\.27 \|", text)
+    assert re.search(r"\| words a dated question \| [\d.]+ \| - \| 15\.16 \|", text)
     assert "| length | 5 | 1: it lasts less than 1,140 days | 4 | 2 |" in text
     assert (
         '### wikidata ingest\n\n- dump: `"made.json"`\n' in text

@@ -509,6 +509,19 @@ def test_factor_bins(several):
     assert "more matches to lose" in figure.axes[5].texts[0].get_text()
 
 
+def test_factor_bins_has_the_most_robust_of_more_than_five_models(several):
+    """TimeStress, figure 18, beside figure 13."""
+    of_top = pl.col("models") == "top"
+    table = several["factor_bins"].with_columns(mean=pl.when(of_top).then(1 - pl.col("mean")).otherwise("mean"))
+    axes = FIGURES["factor_bins"](table).axes[0]
+    for models, words in (("all", "all models"), ("top", "the most robust")):
+        rows = table.filter(
+            pl.col("models") == models, pl.col("factor") == "log_popularity", pl.col("score") == "win_rate",
+            pl.col("format") == "raw",
+        )  # fmt: skip
+        near(drawn(axes, f"raw text, {words}"), list(rows.select("value_mean", "mean").iter_rows()))
+
+
 def test_relations_shows_the_ten_highest(several):
     base = several["relations"].filter(pl.col("format") == "raw").to_dicts()[0]
     rows = [base | {"rank": n, "relation": f"relation {n}", "robustness": 1 - n / 20} for n in range(1, 13)]

@@ -110,13 +110,14 @@ def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.Data
 def with_subjects(table: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     """A table of facts with ``subject``, by which intervals and tests are clustered: facts of one depend on each other.
 
-    It is the label in a column ``subject_label`` of ``about``, which has ``fact_id`` too; a fact of which none is known
-    is a subject of its own, named by its id.
+    It is the id in a column ``subject_id`` of ``about``, where it is known, else the label in ``subject_label``;
+    ``about`` has ``fact_id`` too. A fact of which neither is known is a subject of its own, named by its id.
     """
-    if "subject_label" not in about.columns:
+    known = [pl.col(name).cast(pl.String) for name in ("subject_id", "subject_label") if name in about.columns]
+    if not known:
         return table.with_columns(pl.col("fact_id").alias("subject"))
-    label = pl.coalesce(pl.col("subject_label").cast(pl.String), "fact_id").alias("subject")
-    named = about.select("fact_id", label).unique("fact_id", maintain_order=True)
+    subject = pl.coalesce(*known, "fact_id").alias("subject")
+    named = about.select("fact_id", subject).unique("fact_id", maintain_order=True)
     joined = table.join(named, on="fact_id", how="left", maintain_order="left")
     return joined.with_columns(pl.coalesce("subject", "fact_id"))
 

@@ -35,7 +35,8 @@ from anachron.data.columns import finite_numbers
 TOP = 5
 ABOUT = {
     "start": pl.String, "end": pl.String, "relation_id": pl.String, "relation_label": pl.String,
-    "subject_label": pl.String, "object_label": pl.String, "popularity": pl.Float64, "subject_popularity": pl.Float64,
+    "subject_label": pl.String, "object_label": pl.String, "subject_id": pl.String, "object_id": pl.String,
+    "popularity": pl.Float64, "subject_popularity": pl.Float64,
     "object_popularity": pl.Float64, "other_objects": pl.Float64, "subject_from": pl.String, "object_from": pl.String,
     "subject_until": pl.String, "object_until": pl.String, "question": pl.String,
 }  # fmt: skip

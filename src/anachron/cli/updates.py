@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.analysis.plots.words import counted
-from anachron.cli.commands import SELDOM
+from anachron.cli.commands import SELDOM, as_published
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AnswerFolder,
@@ -41,6 +41,16 @@ Redirects = Annotated[
     Path | None,
     typer.Option(help="Merged items: a .csv or .tsv of two columns, the item and the one it was merged into."),
 ]
+RandomFacts = Annotated[
+    str, as_published(help="Whose nearest facts the random ones of a replacement are drawn from: replacements or all.")
+]
+Memory = Annotated[
+    float | None,
+    typer.Option(
+        help="GB for all workers on a machine; larger buckets are split. Default: 85 % of its memory, less what the "
+        "main process holds."
+    ),
+]
 ClozeFile = Annotated[
     Path | None, typer.Option("--cloze", help="Templates written by build cloze, instead of the built-in ones.")
 ]
@@ -69,13 +79,8 @@ def updates(
     ] = True,
     style: Annotated[str, typer.Option(help="Wording of dates in objects; see build statements.")] = "american",
     seed: Annotated[int, typer.Option(help="Seed for random neighbours, their prompts and the subset.")] = 0,
-    memory: Annotated[
-        float | None,
-        typer.Option(
-            help="GB for all workers on a machine; larger buckets are split. Default: 85 % of its memory, less what "
-            "the main process holds."
-        ),
-    ] = None,
+    random_facts: RandomFacts = "replacements",
+    memory: Memory = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -93,7 +98,8 @@ def updates(
     from anachron.wikidata.updates.redirects import read_redirects
 
     target = place(out)
-    settings = update_settings(unchanged_groups, neighbours=neighbours, popularity=popularity, style=style, seed=seed)
+    more = {"popularity": popularity, "style": style, "seed": seed, "random_facts": random_facts}
+    settings = update_settings(unchanged_groups, neighbours=neighbours, **more)
     templates = None if cloze is None else read_cloze(cloze)
     merged = None if redirects is None else read_redirects(redirects)
     with progress_bar("buckets") as progress:

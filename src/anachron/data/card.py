@@ -20,6 +20,7 @@ BOUNDARIES = {
     "transitional.",
 }
 CORRECT, INCORRECT, TRANSITIONAL = (f"{s} contexts a fact and granularity" for s in STATUSES[:3])
+MATCHES, WORDS = "matches (tests) a fact and granularity", "words a dated question"
 LEAST = "largest chance of a random scorer to be robust on a fact"
 # TimeStress, section 3.2 (least chance: of its released data); TimeStress v1, table 2.
 PUBLISHED_STATISTICS: dict[str, dict[str, float]] = {
@@ -29,7 +30,7 @@ PUBLISHED_STATISTICS: dict[str, dict[str, float]] = {
     },
     "robustness-2025": {
         "facts": 600, "relations": 6, "entities": 722, "subjects": 381, "objects": 377, CORRECT: 8.83,
-        INCORRECT: 55.59, TRANSITIONAL: 1.74,
+        INCORRECT: 55.59, TRANSITIONAL: 1.74, MATCHES: 638.27, WORDS: 15.16,
     },
 }  # fmt: skip
 
@@ -64,6 +65,12 @@ def statistics(table: pl.DataFrame) -> dict[str, float]:
     for status in STATUSES[:4]:
         number = sum(sizes["contexts"][g][status] for g in GRANULARITIES)
         numbers[f"{status} contexts a fact and granularity"] = number / (facts * len(GRANULARITIES))
+    of_status = [(pl.col("status") == status).sum().alias(status) for status in ("correct", "incorrect")]
+    of_fact = table.group_by("fact_id", "granularity").agg(of_status)
+    numbers[MATCHES] = (of_fact["correct"] * of_fact["incorrect"]).sum() / (facts * len(GRANULARITIES))
+    dated = table.filter(pl.col("time").is_not_null())["prompt"]
+    if len(dated):
+        numbers[WORDS] = float(dated.str.split(" ").list.len().mean())  # type: ignore[arg-type]
     chances = _random_robustness(table)
     numbers["facts without a match at some granularity"] = facts - len(chances)
     numbers["win rate of a random scorer"] = 0.5

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,7 @@ SCORE_COLUMNS = (
     "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",
     "end", "relation_id", "relation_label", "subject_label", "object_label", "popularity", "other_objects",
 )  # fmt: skip
+IDS = ("subject_id", "object_id")  # behind them, where some fact has one: two entities may share a label
 
 
 @dataclass(frozen=True)
@@ -344,8 +346,14 @@ class _Run:
                 pl.Series("logp", scored[texts], pl.Float64),
                 pl.Series("n_tokens", [len(self.texts[i].targets) for i in texts], pl.Int32),
             )
-            .select(*SCORE_COLUMNS, *(name for name in ("decoy", *MORE_SCHEMA) if name in self.table.columns))
+            .select(*SCORE_COLUMNS, *self.more)
         )
+
+    @cached_property
+    def more(self) -> list[str]:
+        """Columns of the score tables besides those that all have."""
+        known = [name for name in IDS if self.table[name].null_count() < self.table.height]
+        return [*known, *(name for name in ("decoy", *MORE_SCHEMA) if name in self.table.columns)]
 
     def _gather(self) -> pl.DataFrame:
         """All parts as one table in the order of the data set."""

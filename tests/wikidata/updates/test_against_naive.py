@@ -63,7 +63,7 @@ def check(built: Built, naive: Naive, seed: int = 0) -> None:
         assert told == {name: expected[name] for name in told}
         assert row["subject_popularity"] == pytest.approx(expected["subject_popularity"], abs=1e-9)
         check_neighbours(row["neighborhood"], expected["neighborhood"])
-    check_drawn(rows, naive)
+    check_drawn(rows, naive, seed)
     assert built.created.to_dicts() == [{name: e[name] for name in built.created.columns} for e in naive.created]
     assert statistics(built.updates) == table_2(naive.updates)
     replaced = [row for row in rows if row["is_replace"]]
@@ -87,14 +87,21 @@ def check_neighbours(found: list[Any], expected: list[Any]) -> None:
         assert (dist, views) == pytest.approx((wanted["dist"], wanted["popularity"]), abs=1e-9)
 
 
-def check_drawn(rows: list[Any], naive: Naive) -> None:
-    """Random facts are of the nearest facts of all groups, different ones, none of the subject, as many as can be."""
+def check_drawn(rows: list[Any], naive: Naive, seed: int) -> None:
+    """Random facts are different ones, none of the subject, as many as can be: for a replacement of the nearest facts
+    of the replacements in the subset (WikiFactDiff, footnote 5), else of those of all groups."""
     everything = {(n["subject"]["id"], u["relation"]["id"]) for u in naive.updates for n in u["neighborhood"]}
     facts = {fact_of(n) for row in rows for n in row["neighborhood"]}
     assert len(facts) == len(everything)
+    of_subset = {
+        fact_of(n)
+        for row in rows
+        if row["is_replace"] and (row["relation"]["id"] != "P1082" or one_in_14(row["subject"]["id"], seed))
+        for n in row["neighborhood"]
+    }
     for row in rows:
         drawn = row["random_neighborhood"]
-        others = {fact for fact in facts if fact[0] != row["subject"]["id"]}
+        others = {fact for fact in (of_subset if row["is_replace"] else facts) if fact[0] != row["subject"]["id"]}
         assert {fact_of(n) for n in drawn} <= others and all(n["dist"] is None for n in drawn)
         assert len({fact_of(n) for n in drawn}) == len(drawn) == min(10, len(others))
 

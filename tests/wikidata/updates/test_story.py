@@ -7,6 +7,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
+from anachron.core.errors import ConfigError
 from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.updates.build import UpdateSettings, build_updates, companions
 from anachron.wikidata.updates.explain import explain_changes
@@ -138,7 +139,25 @@ def test_neighbours_are_facts_of_the_relation_that_held_at_the_old_date(built):
         prompts = [(n["subject"]["label"], n["objects"][0]["prompt"]) for n in row["neighborhood"]]
         assert all(label in prompt and prompt.endswith(" ____") for label, prompt in prompts)
         drawn = [n["subject"]["label"] for n in row["random_neighborhood"]]
-        assert len(drawn) == 10 and row["subject"]["label"] not in drawn
+        assert row["is_replace"] or len(drawn) == 10
+        assert row["subject"]["label"] not in drawn
+
+
+def test_random_facts_of_a_replacement_are_near_replacements(built, world, tmp_path):
+    """WikiFactDiff, footnote 5: drawn from the union of the neighbours of all instances of the replacement subset."""
+
+    def prompts(rows, kind):
+        return {n["objects"][0]["prompt"] for row in rows for n in row[kind]}
+
+    rows = built.updates.to_dicts()
+    replaced, subset = [row for row in rows if row["is_replace"]], built.replacements.to_dicts()
+    assert replaced and prompts(replaced, "random_neighborhood") <= prompts(subset, "neighborhood")
+    every = build_updates(*world, tmp_path / "all.parquet", UpdateSettings(random_facts="all")).updates.to_dicts()
+    of_all = [row for row in every if row["is_replace"]]
+    assert prompts(of_all, "random_neighborhood") - prompts(subset, "neighborhood")
+    assert all(len(row["random_neighborhood"]) == 10 for row in of_all)
+    with pytest.raises(ConfigError, match="random facts 'some': choose replacements or all"):
+        UpdateSettings(random_facts="some")
 
 
 def test_the_counts_add_up_and_name_every_group_that_is_not_there(built):

@@ -32,16 +32,20 @@ def contexts_of(study: Study) -> pl.DataFrame:
 
 
 def dataset_statistics(contexts: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
-    """The data set in numbers: ``what, value`` (counts, and means per fact and granularity)."""
+    """The data set in numbers: ``what, value`` (counts, and means per fact and granularity).
+
+    An entity is known by its id, where a table has it, else by its label.
+    """
     facts = contexts["fact_id"].n_unique()
     rows: list[tuple[str, float]] = [("facts", facts), ("statements", contexts.height)]
     known = about.filter(pl.col("fact_id").is_in(contexts["fact_id"].unique().implode()))
-    known = known.with_columns(pl.coalesce("relation_id", "relation_label").alias("relation"))
-    for name, column in (("relations", "relation"), ("subjects", "subject_label"), ("objects", "object_label")):
-        if known[column].is_not_null().any():
-            rows.append((name, known[column].drop_nulls().n_unique()))
-    if known["subject_label"].is_not_null().any() and known["object_label"].is_not_null().any():
-        rows.append(("entities", pl.concat([known["subject_label"], known["object_label"]]).drop_nulls().n_unique()))
+    sides = ("relation", "subject", "object")
+    known = known.select(pl.coalesce(f"{side}_id", f"{side}_label").alias(side) for side in sides)
+    for side in sides:
+        if known[side].is_not_null().any():
+            rows.append((f"{side}s", known[side].drop_nulls().n_unique()))
+    if known["subject"].is_not_null().any() and known["object"].is_not_null().any():
+        rows.append(("entities", pl.concat([known["subject"], known["object"]]).drop_nulls().n_unique()))
     for granularity in GRANULARITIES:
         for status in STATUSES:
             count = contexts.filter((pl.col("granularity") == granularity) & (pl.col("status") == status)).height

@@ -3,6 +3,8 @@
 Sources: TimeStress, figures 13 and 18 and section 4.2; TimeStress v1, figure 8.
 """
 
+from dataclasses import replace
+from itertools import product
 from math import erfc, hypot, isfinite, log, sqrt
 from typing import Any
 
@@ -174,14 +176,17 @@ def draw_correlations(table: pl.DataFrame) -> "style.Figure":
 def draw_bins(table: pl.DataFrame) -> "style.Figure":
     """Mean W and R of facts of like popularity, distance, duration and number of other objects, with intervals.
 
-    Of a popularity the logarithm is drawn (the plain values are far too skewed), over all models.
-    Source: TimeStress, figures 13 and 18; TimeStress v1, figure 8.
+    Of a popularity the logarithm is drawn (the plain values are far too skewed), over all models and, where these are
+    more than the most robust ones, over those too.
+    Source: TimeStress, figures 13 (all models) and 18 (the five most robust); TimeStress v1, figure 8.
     """
     drawn = [name for name in FACTORS if f"log_{name}" not in FACTORS]
-    shown = table.filter(pl.col("factor").is_in(drawn), pl.col("models") == "all")
-    rows = style.check("factor_bins", shown, "value_mean", "mean")
+    rows = style.check("factor_bins", table.filter(pl.col("factor").is_in(drawn)), "value_mean", "mean")
     known = style.in_order(rows["factor"], drawn)
     forms = style.in_order(rows["format"], list(style.FORMATS))
+    every, top = (rows.filter(pl.col("models") == models).drop("models") for models in GROUPS)
+    alike = every.equals(top)  # of five models at most
+    groups = ["all"] if alike else style.in_order(rows["models"], list(GROUPS))
     with style.sheet(style.PAGE, 1.45 * len(known) + 0.35, len(known), 2, sharex="row", sharey="col") as (figure, axes):
         for across, factor in zip(axes, known, strict=True):
             for panel, (score, score_name) in zip(across, style.SCORES.items(), strict=True):
@@ -189,12 +194,14 @@ def draw_bins(table: pl.DataFrame) -> "style.Figure":
                 if not part.height:
                     marks.blank([panel], NOT_SHOWN if score == "robustness" and factor == "log_duration" else "")
                     continue
-                for form in forms:
-                    of_format, seen = part.filter(pl.col("format") == form), style.FORMATS[form]
+                for number, (form, models) in enumerate(product(forms, groups)):
+                    of_format = part.filter(pl.col("format") == form, pl.col("models") == models)
+                    seen, name = style.FORMATS[form], style.format_name(form)
                     marks.dots(
-                        panel, of_format["value_mean"], of_format["mean"], seen, label=style.format_name(form),
-                        low=of_format["low"], high=of_format["high"], upright=True, joined=True,
-                        shift=3.0 * forms.index(form),
+                        panel, of_format["value_mean"], of_format["mean"],
+                        replace(seen, marker="D", line=":") if models == "top" else seen,
+                        label=name if alike else f"{name}, {GROUPS[models]}",
+                        low=of_format["low"], high=of_format["high"], upright=True, joined=True, shift=3.0 * number,
                     )  # fmt: skip
                 if factor == "other_objects":
                     panel.locator_params(axis="x", integer=True)

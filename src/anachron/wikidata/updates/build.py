@@ -29,7 +29,7 @@ from anachron.wikidata.updates.neighbours import find_neighbours
 from anachron.wikidata.updates.popularity import kept_levels, log_popularity
 from anachron.wikidata.updates.redirects import merged_by, write_redirects
 from anachron.wikidata.updates.slices import buckets_within, split
-from anachron.wikidata.updates.table import replacements, updates_table
+from anachron.wikidata.updates.table import EVERY, REPLACED, replacements, updates_table
 from anachron.wikidata.updates.triples import Side, open_side, relation_types, update_steps
 from anachron.wikidata.updates.words import put_in_words
 
@@ -44,7 +44,9 @@ class UpdateSettings:
     label_unchanged: label also the groups whose triples are in both snapshots (``--unchanged-groups label``).
     neighbours: number of nearest facts per group. popularity: order by page views of the new snapshot, and write them.
     style: how dates in objects are worded, see `anachron.text.dates`; its language is that of the prompts.
-    seed: seed for random neighbours, the neighbours' prompts and the replacement subset.
+    seed: seed for random neighbours, the neighbours' prompts and the replacement subset. random_facts: what those of a
+    replacement are drawn from, the facts nearest to the subset's ``replacements`` (WikiFactDiff, footnote 5) or to
+    ``all`` updates; those of other updates are always drawn from all.
     """
 
     label_unchanged: bool = False
@@ -52,11 +54,14 @@ class UpdateSettings:
     popularity: bool = True
     style: str = "american"
     seed: int = 0
+    random_facts: str = REPLACED
     class_depth: int = Selection().class_depth
     barred_words: tuple[str, ...] = Selection().barred_words
 
     def __post_init__(self) -> None:
         wording_of(self.style)
+        if self.random_facts not in (REPLACED, EVERY):
+            raise ConfigError(f"random facts {self.random_facts!r}: choose {REPLACED} or {EVERY}")
         if self.neighbours < 0:
             raise ConfigError(f"neighbours {self.neighbours}: give 0 or more")
 
@@ -195,7 +200,9 @@ def build_updates(
         near = find_neighbours(comparison, worded, settings.neighbours, settings.style, spread)
         ids = {*worded["subject"], *near["subject"]}
         views = {} if levels is None else log_popularity(new, ids, levels)
-        updates = updates_table(worded, near, views.get, templates, settings.language, settings.seed)
+        updates = updates_table(
+            worded, near, views.get, templates, settings.language, settings.seed, settings.random_facts
+        )
         built = Built(
             updates,
             replacements(updates, settings.seed),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
+from anachron.core.facts import REPLACEMENT
 from anachron.data.updates.columns import OBJECT, UPDATES_SCHEMA
 from anachron.io.files import Json
 from anachron.text.cloze import Cloze, cloze_prompt_text
@@ -14,19 +15,23 @@ from anachron.text.questions import relation_templates
 from anachron.wikidata.updates.neighbours import FACT
 
 DRAWN = 10  # random facts of each group
+REPLACED, EVERY = "replacements", "all"  # whose nearest facts the random ones of a replacement are drawn from
 POPULATION, ONE_IN = "P1082", 14  # the replacement subset keeps one in so many of these, for the sake of the others
 
 
 def updates_table(
     triples: pl.DataFrame, neighbours: pl.DataFrame, popularity: Callable[[str], float | None],
-    templates: Mapping[str, Cloze], language: str, seed: int,
+    templates: Mapping[str, Cloze], language: str, seed: int, random_facts: str = REPLACED,
 ) -> pl.DataFrame:  # fmt: skip
     """One row a group (`UPDATES_SCHEMA`), by falling popularity of the subject, then by its number and the relation.
 
     triples: of groups that are kept, with words and ``scenario``. neighbours: of
     `anachron.wikidata.updates.neighbours.find_neighbours`. popularity: of an entity, None where it is not known.
+    random_facts: what the random facts of a replacement are drawn from, `REPLACED` or `EVERY`.
     """
-    facts = _Facts(neighbours, popularity, templates, language, seed)
+    replaced = triples.filter(pl.col("scenario") == REPLACEMENT).unique("group").select("group", "subject", "property")
+    pool = [group for group, subject, relation in replaced.iter_rows() if in_subset(subject, relation, seed)]
+    facts = _Facts(neighbours, popularity, templates, language, seed, pool if random_facts == REPLACED else None)
     objects = pl.struct(
         id="object_id", label="object_label", description="object_description", decision="label", rule="rule",
         start=_date("start"), end=_date("end"), point_in_time=_date("point"),
@@ -73,11 +78,11 @@ def _row(
         "generalization_prompts": prompts[1:],
         "subject_is_ph_new": group["subject_is_new"],
         "relation_is_temp_func": group["functional"],
-        "is_replace": group["scenario"] == "ReplaceObject",
+        "is_replace": group["scenario"] == REPLACEMENT,
         "subject_popularity": popularity(group["subject"]),
         "objects": group["objects"],
         "neighborhood": facts.nearest(group["group"]),
-        "random_neighborhood": facts.drawn(group["subject"], group["property"]),
+        "random_neighborhood": facts.drawn(group["subject"], group["property"], group["scenario"] == REPLACEMENT),
         "scenario": group["scenario"],
         "past_generalization_prompts": past[1:],
         "question_templates": list(questions[1]) if questions else [],
@@ -85,27 +90,33 @@ def _row(
 
 
 class _Facts:
-    """The facts nearest to any group: those of each group, and all of them to draw from."""
+    """The facts nearest to any group: those of each group, and all of them to draw from.
+
+    replaced: the groups whose nearest facts those of a replacement are drawn from; None draws them from all, too.
+    """
 
     def __init__(
         self, neighbours: pl.DataFrame, popularity: Callable[[str], float | None], templates: Mapping[str, Cloze],
-        language: str, seed: int,
+        language: str, seed: int, replaced: list[int] | None,
     ) -> None:  # fmt: skip
         self.seed, self.popularity, self.templates, self.language = seed, popularity, templates, language
         self.of_group: dict[int, list[Json]] = {}
         for row in neighbours.iter_rows(named=True):
             self.of_group.setdefault(row["group"], []).append(self._as_json(row, 1 - row["similarity"]))
-        distinct = neighbours.select(FACT).unique().sort("subject", "property")
-        self.all = list(distinct.iter_rows(named=True))
+        self.all = _distinct(neighbours)
+        of_replaced = None if replaced is None else neighbours.filter(pl.col("group").is_in(replaced))
+        self.of_replaced = self.all if of_replaced is None else _distinct(of_replaced)
 
     def nearest(self, group: int) -> list[Json]:
         return self.of_group.get(group, [])
 
-    def drawn(self, subject: str, relation: str) -> list[Json]:
-        """Facts drawn from all, none of this subject; they have no distance."""
-        chance = random.Random(f"{self.seed}\n{subject}\n{relation}")
-        places = chance.sample(range(len(self.all)), min(len(self.all), 2 * DRAWN))
-        others = [self.all[place] for place in places if self.all[place]["subject"] != subject]
+    def drawn(self, subject: str, relation: str, is_replacement: bool) -> list[Json]:
+        """Facts drawn uniformly, none of this subject; they have no distance (WikiFactDiff, footnote 5)."""
+        chance, pool = random.Random(f"{self.seed}\n{subject}\n{relation}"), self.all
+        if is_replacement:
+            pool = self.of_replaced
+        places = chance.sample(range(len(pool)), min(len(pool), 2 * DRAWN))
+        others = [pool[place] for place in places if pool[place]["subject"] != subject]
         return [self._as_json(row, None) for row in others[:DRAWN]]
 
     def _as_json(self, row: Json, dist: float | None) -> Json:
@@ -122,11 +133,20 @@ class _Facts:
         }
 
 
+def _distinct(neighbours: pl.DataFrame) -> list[Json]:
+    return list(neighbours.select(FACT).unique().sort("subject", "property").iter_rows(named=True))
+
+
+def in_subset(subject: str, relation: str, seed: int) -> bool:
+    """Whether a replacement is of the subset: of those of the population one in `ONE_IN` is, chosen by subject."""
+    return relation != POPULATION or zlib.crc32(f"{seed}\n{subject}".encode()) % ONE_IN == 0
+
+
 def replacements(updates: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """The updates that replace one object by another, of those of the population one in `ONE_IN`, chosen by subject."""
+    """The updates that replace one object by another and are `in_subset`."""
     replacing = updates.filter("is_replace")
     chosen = [
-        relation["id"] != POPULATION or zlib.crc32(f"{seed}\n{subject['id']}".encode()) % ONE_IN == 0
+        in_subset(subject["id"], relation["id"], seed)
         for subject, relation in replacing.select("subject", "relation").iter_rows()
     ]
     return replacing.filter(pl.Series(chosen, dtype=pl.Boolean))
