@@ -220,6 +220,15 @@ def test_the_card_tells_numbers_and_steps(questions: Path, tmp_path: Path):
     assert text.startswith("# Dated statements: set.parquet\n")
     assert "| facts | 4 | 2,003 | 600 |" in text and "| relations | 2 | 86 | 6 |" in text
     assert "| incorrect contexts a fact and granularity |" in text and "| 74 | 55.59 |" in text
+    table = load_dataset(str(out)).table
+    sample = text.split("## A sample\n\n")[1].split("\n## ")[0].splitlines()[2:]
+    statements = {
+        (f"{r['subject_label']}, {r['relation_label']}, {r['object_label']} ({r['start']} to {r['end']})", r["time"],
+         r["status"], f"{r['prompt']} {r['answer']}")
+        for r in table.to_dicts()
+    }  # fmt: skip
+    shown = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in sample if line.startswith("|")]
+    assert len(shown) == table["relation_label"].n_unique() and set(shown) <= statements
     # TimeStress v1, table 2
     assert re.search(r"\| matches \(tests\) a fact and granularity \| [\d,.]+ \| - \| 638\.27 \|", text)
     assert re.search(r"\| words a dated question \| [\d.]+ \| - \| 15\.16 \|", text)

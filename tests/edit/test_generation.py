@@ -60,8 +60,11 @@ def test_a_prefix_is_read_and_not_counted(kind: str):
     prefix = "Angela Merkel is in Berlin. "
     with edited(lm, Edit(prefix=prefix)):
         texts = greedy_texts(lm, PROMPTS, 24)
+        as_published = greedy_texts(lm, PROMPTS, 30, count_prefix=True)
     assert texts == [naive(lm, prompt, 24, prefix) for prompt in PROMPTS]
     assert texts != greedy_texts(lm, PROMPTS, 24)
+    lengths = [30 - len(typed(lm, prefix + prompt)) + len(typed(lm, prompt)) for prompt in PROMPTS]
+    assert as_published == [naive(lm, p, n, prefix) for p, n in zip(PROMPTS, lengths, strict=True)]
 
 
 def test_a_prompt_that_is_long_enough_has_no_text():

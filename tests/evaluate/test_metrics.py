@@ -18,6 +18,7 @@ from anachron.evaluate.metrics import (
     SHARES,
     SUCCESSES,
     bleedover_bins,
+    by_popularity,
     geometric_mean,
     harmonic_mean,
     summarise,
@@ -88,6 +89,31 @@ def test_an_update_by_hand():
         "generalization_exact": 0.25, "neighbourhood_accuracy": 1.0, "neighbourhood_exact": 1.0, "fluency": 4.0,
         "seconds": 2.0,
     }  # fmt: skip
+
+
+def test_success_by_popularity_of_the_subject():
+    """WikiFactDiff, A.1: the index is there to study how results vary with it. Against a plain loop."""
+    views = [5.0, 1.0, 9.0, 1.0, 7.0, 3.0, None]
+    keys = [{"case_id": str(n)} for n in range(len(views))]
+    targets = [target(new=0.9 if n % 3 else 0.1, **key) for n, key in enumerate(keys)]
+    updates = [update(popularity=v, subject=f"s{n}", **key) for n, (v, key) in enumerate(zip(views, keys, strict=True))]
+    found = by_popularity(update_metrics(*tables(targets, [], updates)), bins=3)
+    rome = found.filter(pl.col("method") == "rome")
+    expected = {1: [1, 3], 2: [5, 0], 3: [4, 2]}  # 1, 1 | 3, 5 | 7, 9
+    assert rome.select("popularity_bin", "popularity_low", "popularity_high").rows() == [
+        (1, 1.0, 3.0), (2, 3.0, 7.0), (3, 7.0, 9.0),
+    ]  # fmt: skip
+    for row in rome.to_dicts():
+        members = expected[row["popularity_bin"]]
+        won = [1.0 if n % 3 else 0.0 for n in members]
+        assert (row["done"], row["efficacy_success_n"]) == (2, 2)
+        assert row["efficacy_success"] == sum(won) / 2
+    clean = found.filter(pl.col("method") == "unedited")
+    assert clean["done"].to_list() == [2, 2, 2] and (clean["efficacy_success"] == 0).all()
+    with pytest.raises(DataError, match="popularity of none of 1 subjects"):
+        by_popularity(update_metrics(*tables([target()], [], [update(popularity=None)])))
+    with pytest.raises(ConfigError, match="bins is 0"):
+        by_popularity(found.drop("popularity_bin", "popularity_low", "popularity_high"), bins=0)
 
 
 def test_a_low_bleedover_does_not_hide_that_neighbours_now_prefer_the_new_object():

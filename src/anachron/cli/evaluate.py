@@ -144,6 +144,12 @@ class EvaluationOptions:
     fluency_tokens: Annotated[
         int, setting(min=0, help="Number of tokens, prompt included, to measure fluency on; 0 skips fluency.")
     ] = 100
+    fluency_counts_prefix: Annotated[
+        bool,
+        as_published(
+            "--fluency-counts-prefix", help="Count PROMPT's prefix among --fluency-tokens, as the published code does."
+        ),
+    ] = False
     generate: Annotated[
         bool,
         typer.Option(
@@ -207,7 +213,13 @@ class EvaluationOptions:
         dating = Dating(self.until, ways=ways) if self.dated else None
         audit = AnswerAudit(self.audit_tokens or AnswerAudit().most_tokens) if self.audit else None
         measures = Measures(
-            self.fluency_tokens, self.batch_tokens, self.generate, dating, self.token_accuracy, audit=audit
+            self.fluency_tokens,
+            self.batch_tokens,
+            self.generate,
+            dating,
+            self.token_accuracy,
+            audit=audit,
+            fluency_counts_prefix=self.fluency_counts_prefix,
         )
         if self.after is None:
             if self.text is not None or self.text_tokens is not None:

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
+from anachron.core.draws import draw
 from anachron.core.errors import DataError
 from anachron.core.periods import STATUSES, Boundaries
 from anachron.io.files import Json, file_fingerprint, read_json
@@ -21,6 +22,7 @@ BOUNDARIES = {
 }
 CORRECT, INCORRECT, TRANSITIONAL = (f"{s} contexts a fact and granularity" for s in STATUSES[:3])
 MATCHES, WORDS = "matches (tests) a fact and granularity", "words a dated question"
+SAMPLED = 8  # relations
 LEAST = "largest chance of a random scorer to be robust on a fact"
 # TimeStress, section 3.2 (least chance: of its released data); TimeStress v1, table 2.
 PUBLISHED_STATISTICS: dict[str, dict[str, float]] = {
@@ -149,7 +151,7 @@ def card(name: str, table: pl.DataFrame, boundaries: Boundaries, made: list[Json
     if not table.height:
         raise DataError(f"{name} has no statements; there is nothing to put on a card")
     sections = [f"# Dated statements: {name}\n", _numbers(table), _contexts(table)]
-    sections += ["## Relations\n", relations_table(table)]
+    sections += ["## Relations\n", relations_table(table), _sample(table)]
     sections.append(f"Boundaries `{boundaries}`: {BOUNDARIES[boundaries]}\n")
     return "\n".join([*sections, "## How it was made\n", *map(_making, made)])
 
@@ -185,6 +187,21 @@ def relations_table(table: pl.DataFrame) -> str:
     )
     rows = [(label, id, f"{facts:,}", f"{statements:,}") for label, id, facts, statements in relations.iter_rows()]
     return markdown_table(("relation", "id", "facts", "statements"), rows)
+
+
+def _sample(table: pl.DataFrame) -> str:
+    """A dated statement of each of the relations of the most facts, drawn by a hash (TimeStress v1, table 1)."""
+    dated = table.filter(pl.col("time").is_not_null(), pl.col("status") != "discarded")
+    relations = dated.group_by("relation_label").agg(pl.col("fact_id").n_unique().alias("facts"))
+    ranked = relations.sort("facts", "relation_label", descending=[True, False])["relation_label"].head(SAMPLED)
+    rows = []
+    for relation in ranked:
+        of_relation = dated.filter(pl.col("relation_label").eq_missing(relation))
+        drawn = min(of_relation.iter_rows(named=True), key=lambda row: draw(0, row["fact_id"], row["time"]))
+        fact = ", ".join(str(drawn[name] or "-") for name in ("subject_label", "relation_label", "object_label"))
+        period = f"{drawn['start']} on" if drawn["end"] is None else f"{drawn['start']} to {drawn['end']}"
+        rows.append((f"{fact} ({period})", drawn["time"], drawn["status"], f"{drawn['prompt']} {drawn['answer']}"))
+    return "## A sample\n\n" + markdown_table(("fact", "date", "status", "statement"), rows)
 
 
 def _making(manifest: Json) -> str:

@@ -227,7 +227,8 @@ class _Lifelong:
         length = self.settings.measures.fluency_tokens
         every = -(-len(self.cases) // FLUENT)
         prompts = [(*case.generalization, case.text)[0] for case in self.cases[::every]]
-        return greedy_texts(self.lm, prompts, length) if length else []
+        counts = self.settings.measures.fluency_counts_prefix
+        return greedy_texts(self.lm, prompts, length, count_prefix=counts) if length else []
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Of all stages that are done, those of methods too that an earlier session was given."""

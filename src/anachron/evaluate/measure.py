@@ -34,7 +34,9 @@ class Measures:
     token_accuracy: also count the tokens of objects that are the model's first choice, as zsRE is evaluated.
     portability: ask the tests that come with the updates.
     conditions: also ask, of the unedited model only, what must be known for a test to count.
-    audit: also let the model answer each prompt until it stops, None for no such answers."""
+    audit: also let the model answer each prompt until it stops, None for no such answers.
+    fluency_counts_prefix: the prefix of an edit (PROMPT's) counts among the fluency_tokens, as in the published code,
+    so that what is written behind it is shorter, and its entropy lower."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
@@ -44,6 +46,7 @@ class Measures:
     portability: bool = True
     conditions: bool = False
     audit: AnswerAudit | None = None
+    fluency_counts_prefix: bool = False
 
     def generates_text(self, case: EditCase) -> bool:
         """Whether the model is to generate text, for which an edit must be on."""
@@ -184,6 +187,7 @@ def _with_texts(lm: LanguageModel, case: EditCase, measures: Measures, result: C
     rows = {one.name: one.written(writer, case, how, result.rows[one.name]) for one, how in asked_by(measures)}
     result = replace(result, rows=rows)
     if measures.fluency_tokens and case.generalization:
-        texts = greedy_texts(lm, case.generalization, measures.fluency_tokens)
+        length, counts = measures.fluency_tokens, measures.fluency_counts_prefix
+        texts = greedy_texts(lm, case.generalization, length, count_prefix=counts)
         result = replace(result, texts=texts, fluency=fluency(texts))
     return result

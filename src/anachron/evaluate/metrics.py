@@ -342,6 +342,34 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
     )
 
 
+def by_popularity(metrics: pl.DataFrame, *, bins: int = 5) -> pl.DataFrame:
+    """`summarise` of the updates in each bin of their subject's popularity, the least popular first.
+
+    metrics: from `update_metrics`. Updates without a popularity are left out. Bins are quantile bins of the updates,
+    the same for all methods, as of `bleedover_bins`. Returns the columns of `summarise` behind ``popularity_bin``,
+    ``popularity_low`` and ``popularity_high``. Raises `DataError` where no popularity is known, `ConfigError` for no
+    bins. Source: WikiFactDiff, A.1, which gives each subject its popularity for this.
+    """
+    if bins < 1:
+        raise ConfigError(f"bins is {bins}; it must be 1 or more")
+    known = metrics.drop_nulls("popularity")
+    if not known.height:
+        raise DataError(
+            f"the popularity of none of {metrics.n_unique(['mode', 'case_id']) if metrics.height else 0} subjects is "
+            "known; success by popularity needs updates that state it (subject_popularity)"
+        )
+    edges = _edges(known.unique(["mode", "case_id"], maintain_order=True)["popularity"].to_numpy(), bins)
+    number = np.searchsorted(edges[1:-1], known["popularity"].to_numpy(), side="right")
+    parts = [
+        summarise(known.filter(pl.Series(number == place))).select(
+            pl.lit(place + 1, pl.Int64).alias("popularity_bin"), pl.lit(edges[place]).alias("popularity_low"),
+            pl.lit(edges[place + 1]).alias("popularity_high"), pl.all(),
+        )
+        for place in range(len(edges) - 1)
+    ]  # fmt: skip
+    return pl.concat(parts)
+
+
 def _edges(values: np.ndarray, count: int) -> np.ndarray:
     """Edges of at most ``count`` quantile bins, each of which holds something."""
     inner = np.quantile(values, np.arange(1, count) / count, method="higher")

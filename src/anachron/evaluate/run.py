@@ -126,6 +126,8 @@ def opened(
         "audit": None if measures.audit is None else asdict(measures.audit), "answer_ends": _answer_ends(lm, measures),
         "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
+    if measures.fluency_counts_prefix:
+        identity["fluency_counts_prefix"] = True
     with identified(lm, weights), open_run(folder, identity, Kind.EDITS, CLEAN) as run, _same_day(lm, run):
         record = run.record
         _add_methods(record, methods, folder)

@@ -56,14 +56,15 @@ def _without_own_settings(model: Any) -> Callable[[], None]:
     return lambda: setattr(model, "generation_config", before)
 
 
-def greedy_texts(lm: Any, prompts: Sequence[str], length: int) -> list[str]:
+def greedy_texts(lm: Any, prompts: Sequence[str], length: int, *, count_prefix: bool = False) -> list[str]:
     """What a model writes behind each prompt, greedily, until prompt and text have ``length`` tokens together.
 
     The prompt is not part of the text, special tokens neither; a prompt of that length already has the text "". The
-    prefix of an edit in force is read, and not counted. All prompts are computed together, padded on the left, unless
-    that changes the logits of the first new token by more than rounding; then those of equal length are.
+    prefix of an edit in force is read, and not counted unless ``count_prefix`` says so. All prompts are computed
+    together, padded on the left, unless that changes the logits of the first new token by more than rounding; then
+    those of equal length are.
     """
-    counted = _tokens(lm.tokenizer, prompts)
+    counted = _tokens(lm.tokenizer, [lm.prefix + prompt for prompt in prompts] if count_prefix else prompts)
     given = opened(lm, prompts) if lm.prefix or lm.style.kind == "chat" else counted
     rows = written(lm, given, [length - len(ids) for ids in counted])
     return [lm.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in rows]

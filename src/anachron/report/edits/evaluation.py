@@ -8,7 +8,7 @@ import polars as pl
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.evaluate.measures.dated_metrics import bleedover_by_date, by_way
-from anachron.evaluate.metrics import bleedover_bins
+from anachron.evaluate.metrics import bleedover_bins, by_popularity
 from anachron.evaluate.paired_tests import OF_DATED, OF_EDITS, paired_tests
 from anachron.evaluate.summaries import of_dates, of_edits
 from anachron.io.tables import write_table
@@ -20,7 +20,7 @@ from anachron.report.figures.bleedover import bleedover
 from anachron.report.figures.bleedover import bleedover_by_date as draw_by_date
 from anachron.report.figures.present_and_past import present_and_past
 
-FIGURE, BY_DATE = "bleedover", "bleedover_by_date"
+FIGURE, BY_DATE, BY_POPULARITY = "bleedover", "bleedover_by_date", "by_popularity.csv"
 TESTS, DATED_TESTS = "paired_tests", "present_and_past_tests"
 
 
@@ -29,10 +29,14 @@ def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.
 
     ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of WikiFactDiff, ``paired_tests.*`` the
     methods against the unedited model, ``bleedover.csv`` and the figure of that name bleedover by similarity and
-    popularity. What cannot be made is left out, and a note says why.
+    popularity, ``by_popularity.csv`` the summary by the popularity of the subject. What cannot be made is left out, and
+    a note says why.
     """
     metrics, summary = of_edits(tables)
     write_table(out / "metrics.parquet", metrics)
+    (out / BY_POPULARITY).unlink(missing_ok=True)
+    if metrics["popularity"].is_not_null().any():  # where it is not, the note on the figure says so
+        write_table(out / BY_POPULARITY, by_popularity(metrics))
     write_edits(summary, out)
     write_tests(paired_tests(metrics, OF_EDITS), out, TESTS)
     (out / f"{FIGURE}.csv").unlink(missing_ok=True)
