@@ -71,23 +71,24 @@ def test_batches_in_sequence_in_a_chat_are_made_and_measured_as_by_hand(tmp_path
     assert all(torch.equal(value, weights[name]) for name, value in lm.model.state_dict().items())
 
 
-@pytest.mark.parametrize("stop", [3, 40, 120])
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.9])  # of all calls of the model
 def test_a_run_that_breaks_leaves_the_model_alone_and_goes_on_to_the_same_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
 ):
     lm = chat_lm("Today is {{ strftime_now('%Y') }}." + str(chat_lm().tokenizer.chat_template))
     style, settings = lm.style, EvaluateSettings("sequential", 2, ALL)
-    whole = run_evaluation(lm, CASES, planned_for(lm), tmp_path / "whole", settings)
-    forward, calls = type(lm.model).forward, 0
+    forward, calls, last = type(lm.model).forward, 0, 0
 
     def breaks(*args: Any, **how: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls == 5 * stop:
+        if calls == last:
             raise KeyboardInterrupt
         return forward(*args, **how)
 
     monkeypatch.setattr(type(lm.model), "forward", breaks)
+    whole = run_evaluation(lm, CASES, planned_for(lm), tmp_path / "whole", settings)
+    calls, last = 0, int(share * calls)
     with pytest.raises(KeyboardInterrupt):
         run_evaluation(lm, CASES, planned_for(lm), tmp_path / "killed", settings)
     assert not lm.memories and not lm.prefix and lm.style == style and lm.edit_of is None

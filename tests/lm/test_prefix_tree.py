@@ -354,3 +354,9 @@ def test_tree_batches_of_narrow_models_are_larger(hidden, tokens):
     model = SimpleNamespace(config=config)
     assert tree_batch_tokens(model, on_gpu=False) == tokens
     assert tree_batch_tokens(model, on_gpu=True) == 4096
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_tree_batches_fit_into_what_local_layers_see(on_gpu):
+    config = transformers.GPTNeoConfig(hidden_size=64, window_size=256)
+    assert tree_batch_tokens(SimpleNamespace(config=config), on_gpu=on_gpu) == 128

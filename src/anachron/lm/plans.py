@@ -13,7 +13,7 @@ from anachron.lm.scoring import Counters, input_device, score_all
 from anachron.lm.selfcheck import Trial
 from anachron.lm.spans import Encoded
 from anachron.lm.tree_scoring import score_tree_batches
-from anachron.lm.windows import changing_length
+from anachron.lm.windows import changing_length, local_places
 
 # Of a tree batch. On a CPU 512 to 2,048 are alike for real models, but for their trial, which computes whole batches; a
 # model as narrow as 128 gains up to 2,048. GPU not measured.
@@ -93,12 +93,12 @@ def _plan(
 
 def tree_batch_tokens(model: Any, *, on_gpu: bool) -> int:
     """How many tokens a tree batch has by default: on a CPU more where the model is so narrow that calls take longer
-    than arithmetic."""
-    if on_gpu:
-        return GPU_TREE_TOKENS
+    than arithmetic; half of what local layers see, so that a tree with the nodes that it keeps fits into that."""
     least, most = CPU_TREE_TOKENS
     hidden = getattr(model.config.get_text_config(), "hidden_size", None) or least
-    return max(least, min(most, least * least // hidden))
+    best = GPU_TREE_TOKENS if on_gpu else max(least, min(most, least * least // hidden))
+    places = local_places(model)
+    return best if not places else min(best, max(1, places // 2))
 
 
 def _fits(model: Any, encoded: Sequence[Encoded], plan: Plan) -> bool:

@@ -46,6 +46,13 @@ def has_kinds_of_layers(model: Any) -> bool:
     return bool(getattr(model.config.get_text_config(), "layer_types", None))
 
 
+def local_places(model: Any) -> int | None:
+    """How many places of the sequence its local layers see, as GPT-Neo has them; None without such layers."""
+    config = model.config.get_text_config()
+    layers = set(getattr(config, "attention_layers", None) or getattr(config, "attn_layers", None) or ())
+    return (getattr(config, "window_size", None) or 0) if layers & LOCAL else None
+
+
 def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
     """Why texts of up to so many tokens cannot be computed by prefix-tree attention; None where nothing is against it.
 
@@ -53,9 +60,8 @@ def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
     no reason while a whole text fits into it: what it would hide is then hidden by the ancestor mask.
     """
     config, kind = model.config.get_text_config(), type(model).__name__
-    layers = set(getattr(config, "attention_layers", None) or getattr(config, "attn_layers", None) or ())
-    places = getattr(config, "window_size", None) or 0  # GPT-Neo's
-    if layers & LOCAL and reach > places:
+    places = local_places(model)
+    if places is not None and reach > places:
         return f"{kind} has local attention over {places} places of the sequence, which an ancestor mask cannot move"
     if _has_alibi(config):
         return f"{kind} takes distances from places in the sequence (ALiBi), not from positions"
