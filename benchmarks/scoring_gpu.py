@@ -9,8 +9,7 @@ in a process of its own; then makes one edit by every method (the identity as th
 random inputs, and MEND's network is not trained: neither changes what an edit takes). Prints JSON: statements/s, tokens
 computed beside the distinct prefixes, the share of the measured rate of large matrix products that the arithmetic of
 the computed tokens makes, the most memory, how far the scores are from those of the tree, and the time that the 521,000
-statements of TimeStress would take. vLLM and SGLang get the token ids; they say the log-probability of every token of a
-text, and vLLM computes no prefix twice only where it is not asked for these.
+statements of TimeStress would take. vLLM and SGLang get the token ids and are asked for the log-probabilities of these.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 from editing import moment
-from scoring import harness, operations
+from scoring import Pair, harness, operations
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from anachron.core.errors import AnachronError
@@ -66,7 +65,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 WORDINGS = ("who was the leader of {}?", "which country did {} belong to?", "who owned {}?", "where was {} made?")
-Pair = tuple[str, str]
 
 
 def statements(count: int) -> list[Pair]:
@@ -127,7 +125,8 @@ def planned(lm: LanguageModel, device: str, encoded: list[Encoded], rate: float,
     middle = done(device)
     ((_, scores, counters),) = lm.score_parts(encoded, {0: plan})
     seconds = done(device) - middle
-    rows = len({text.ids[:t] for text in encoded for t in text.targets}) if tree else counters.tokens
+    predicting = [text.ids[:t] for text in encoded for t in text.targets]  # what the head is computed behind
+    rows = len(set(predicting) if tree else predicting)
     length = float(np.mean([len(text.ids) for text in encoded]))
     spent = operations(lm, counters.tokens, rows, length)
     return {

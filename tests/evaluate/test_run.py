@@ -28,6 +28,7 @@ from anachron.evaluate.measures.dated import Dating
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.jobs import Callbacks
+from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
 from support.edit_models import killed_after, make_edit_lm, plan_fast
 from support.tiny_models import naive_log_prob
@@ -381,3 +382,15 @@ def test_what_is_wrong_with_the_command_is_said_before_the_first_update(lm: Lang
 def test_a_set_without_updates_is_refused(lm: LanguageModel, tmp_path: Path):
     with pytest.raises(DataError, match="holds no update to measure"):
         run_evaluation(lm, CaseSet("none", "zsre", (), {}), planned(lm, "FT"), tmp_path / "run")
+
+
+def test_a_prefix_that_counts_shortens_the_texts_and_makes_another_run(lm: LanguageModel, tmp_path: Path):
+    with edited(lm, Edit(prefix="The president of Germany is Angela Merkel. ")):
+        asked = cases().cases[0]
+        for counts in (False, True):
+            (found,) = measure(lm, [asked], Measures(fluency_tokens=24, fluency_counts_prefix=counts))
+            assert list(found.texts) == greedy_texts(lm, asked.generalization, 24, count_prefix=counts)
+    run_evaluation(lm, cases(), planned(lm, "PROMPT"), tmp_path, SETTINGS)
+    other = replace(SETTINGS, measures=replace(SETTINGS.measures, fluency_counts_prefix=True))
+    with pytest.raises(ConfigError, match="fluency_counts_prefix"):
+        run_evaluation(lm, cases(), planned(lm, "PROMPT"), tmp_path, other)

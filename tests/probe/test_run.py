@@ -27,10 +27,10 @@ from anachron.io.run_folder import RunFolder
 from anachron.io.tables import write_table
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from anachron.probe import run as run_module
 from anachron.probe.noise import missed
 from anachron.probe.run import ProbeSettings, run_probe
 from anachron.probe.runs import part_name, read_runs, rename_run
+from support.small_runs import in_small_parts
 
 PART = 50  # statements
 
@@ -50,7 +50,7 @@ def data(brief: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "PART_TEXTS", PART)
+    in_small_parts(monkeypatch, PART)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def finished(lm: LanguageModel, data: Dataset, tmp_path_factory: pytest.TempPath
     """An uninterrupted run."""
     folder = tmp_path_factory.mktemp("run") / "whole"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "PART_TEXTS", PART)
+        in_small_parts(patch, PART)
         run_probe(lm, data, folder)
     return folder
 
@@ -109,7 +109,7 @@ def test_scores_that_are_no_numbers_end_a_run_and_are_not_kept(data: Dataset, tm
 
 def test_parts_hold_every_row_once(finished: Path, data: Dataset):
     parts = pl.concat([pl.read_parquet(p) for p in sorted((finished / "scores").glob("part-*.parquet"))])
-    assert len(list((finished / "scores").glob("part-*.parquet"))) > 2
+    assert len(list((finished / "scores").glob("part-*.parquet"))) > 3
     assert parts.height == data.table.height
     assert parts.sort("fact_id", "granularity", "time").equals(
         pl.read_parquet(finished / "scores.parquet").sort("fact_id", "granularity", "time")
@@ -229,7 +229,7 @@ def test_unwritable_place_is_one_clear_line(lm: LanguageModel, data: Dataset, tm
 
 def _probe_in_child(name: str, folder: str, limit: int | None) -> None:
     """In a process of its own: the run of these tests, with files limited to some bytes if wanted."""
-    run_module.PART_TEXTS = PART
+    in_small_parts(pytest.MonkeyPatch(), PART)
     if limit is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

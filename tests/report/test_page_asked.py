@@ -16,6 +16,7 @@ from anachron.report.page.answers import LONGEST
 from anachron.report.studies import write_metrics, write_report
 from anachron.report.terminal.answers import answer_table_lines
 from support.asked_runs import AS_OF, ask, early, known, scores_of
+from support.browser import wait_until
 
 pytestmark = pytest.mark.full  # two runs are asked first, which takes seconds
 
@@ -151,11 +152,6 @@ def test_the_words_are_seen_in_a_browser(page: tuple[dict, Path]):
         shown = seen.evaluate("document.getElementById('timeline-chart').data.flatMap((t) => t.text ?? [])")
         assert "&lt;i&gt;Angela Merkel and …" in [text for text in shown if "Merkel" in text]
         seen.locator("#timeline-runs input").first.check()  # the scored run above, in its own panel
-        drawn = "document.getElementById('timeline-chart').layout.yaxis2 !== undefined"
-        for _ in range(100):  # the page forbids wait_for_function, which evaluates within it
-            if seen.evaluate(drawn):
-                break
-            seen.wait_for_timeout(100)
-        assert seen.evaluate(drawn)
+        wait_until(seen, "document.getElementById('timeline-chart').layout.yaxis2 !== undefined")
         assert seen.locator("#trouble").is_hidden() and not errors
         opened.close()

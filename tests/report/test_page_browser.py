@@ -14,6 +14,7 @@ from anachron.report.page.data import page_data
 from anachron.report.page.periods import position
 from anachron.report.page.render import render
 from anachron.text.dates import date_in_words
+from support.browser import wait_until
 from support.synthetic_studies import RUNS, synthetic_scores
 
 EVIL = '</script><img src=x onerror="window.hacked=1"><b>Ünï</b> & "q" 東京'
@@ -472,11 +473,7 @@ def test_everything_works_from_the_keyboard(page, study):
     page.keyboard.press("Escape")
     assert not page.evaluate("document.getElementById('timeline').open")
     assert page.evaluate("document.activeElement.dataset.fact !== undefined")
-    for _ in range(100):  # it goes back in history, which takes a moment; the page forbids wait_for_function
-        if not page.evaluate("location.hash.includes('fact=')"):
-            break
-        page.wait_for_timeout(50)
-    assert not page.evaluate("location.hash.includes('fact=')")
+    wait_until(page, "!location.hash.includes('fact=')")  # it goes back in history, which takes a moment
 
 
 @pytest.mark.full

@@ -74,9 +74,10 @@ def _statements() -> Any:
 
 def _probe(out: Path, inputs: Path, **changes: Any) -> None:
     from anachron.probe import run as module
+    from support.small_runs import in_small_parts
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PART_TEXTS", 40)
+        in_small_parts(patch, 40)
         module.run_probe(tiny_lm("gpt2"), _statements(), out, module.ProbeSettings(**changes))
 
 

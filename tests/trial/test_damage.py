@@ -18,9 +18,9 @@ from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.run_folder import RunFolder
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from anachron.probe import run as run_module
 from anachron.probe.run import run_probe
 from anachron.probe.runs import read_runs
+from support.small_runs import in_small_parts
 
 pytestmark = pytest.mark.trial
 FLIPS, CUTS = 200, 30  # over the three folders
@@ -40,7 +40,7 @@ def data(brief: Dataset) -> Dataset:
 @pytest.fixture(autouse=True, scope="module")
 def small_parts():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "PART_TEXTS", 50)
+        in_small_parts(patch, 50)
         yield
 
 

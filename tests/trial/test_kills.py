@@ -27,9 +27,9 @@ from anachron.io import files as io
 from anachron.io.tables import write_table
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from anachron.probe import run as run_module
 from anachron.probe.run import run_probe
 from support.resumable_runs import JOBS, result, tiny_lm
+from support.small_runs import in_small_parts
 
 pytestmark = pytest.mark.trial
 Work = Callable[[LanguageModel, Path, str], None]
@@ -37,7 +37,7 @@ MOMENTS = ("before", "half-way", "synced", "renamed")
 
 
 def probe(lm: LanguageModel, folder: Path, data: str) -> None:
-    run_module.PART_TEXTS = 100
+    in_small_parts(pytest.MonkeyPatch(), 100)
     run_probe(lm, load_dataset(data), folder)
 
 
@@ -151,7 +151,7 @@ def test_every_write_killed(server: Connection, lm: LanguageModel, brief: Datase
     facts = brief.table["fact_id"].unique(maintain_order=True).head(2).to_list()
     write_table(data, to_published(brief.table.filter(pl.col("fact_id").is_in(facts)), brief.boundaries))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "PART_TEXTS", 100)
+        in_small_parts(patch, 100)
         patch.setattr(joint_edits, "SAVE_EVERY", 1)
         if kind in JOBS:
             JOBS[kind].prepare(tmp_path)

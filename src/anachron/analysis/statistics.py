@@ -333,7 +333,7 @@ def korn_graubard_difference(
 
 def _clopper_pearson(share: float, trials: float) -> tuple[float, float]:
     """The exact 95 % interval of a proportion, of a number of trials that need not be whole."""
-    from scipy.special import betaincinv  # the quantile of a beta distribution, without the second that stats takes
+    from scipy.special import betaincinv  # a quantile of the beta distribution; scipy.stats loads far more
 
     won, lost = share * trials, (1 - share) * trials
     low = float(betaincinv(won, lost + 1, ENDS[0])) if won > 0 else 0.0

@@ -213,14 +213,9 @@ class EvaluationOptions:
         dating = Dating(self.until, ways=ways) if self.dated else None
         audit = AnswerAudit(self.audit_tokens or AnswerAudit().most_tokens) if self.audit else None
         measures = Measures(
-            self.fluency_tokens,
-            self.batch_tokens,
-            self.generate,
-            dating,
-            self.token_accuracy,
-            audit=audit,
+            self.fluency_tokens, self.batch_tokens, self.generate, dating, self.token_accuracy, audit=audit,
             fluency_counts_prefix=self.fluency_counts_prefix,
-        )
+        )  # fmt: skip
         if self.after is None:
             if self.text is not None or self.text_tokens is not None:
                 raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")

@@ -67,13 +67,13 @@ def statistics(table: pl.DataFrame) -> dict[str, float]:
     for status in STATUSES[:4]:
         number = sum(sizes["contexts"][g][status] for g in GRANULARITIES)
         numbers[f"{status} contexts a fact and granularity"] = number / (facts * len(GRANULARITIES))
-    of_status = [(pl.col("status") == status).sum().alias(status) for status in ("correct", "incorrect")]
-    of_fact = table.group_by("fact_id", "granularity").agg(of_status)
-    numbers[MATCHES] = (of_fact["correct"] * of_fact["incorrect"]).sum() / (facts * len(GRANULARITIES))
+    kinds = [(pl.col("status") == status).sum().alias(status) for status in ("correct", "incorrect")]
+    sides = table.group_by("fact_id", "granularity").agg(kinds)
+    numbers[MATCHES] = (sides["correct"] * sides["incorrect"]).sum() / (facts * len(GRANULARITIES))
     dated = table.filter(pl.col("time").is_not_null())["prompt"]
     if len(dated):
         numbers[WORDS] = float(dated.str.split(" ").list.len().mean())  # type: ignore[arg-type]
-    chances = _random_robustness(table)
+    chances = _random_robustness(sides)
     numbers["facts without a match at some granularity"] = facts - len(chances)
     numbers["win rate of a random scorer"] = 0.5
     if chances:
@@ -89,11 +89,13 @@ def statistics(table: pl.DataFrame) -> dict[str, float]:
     return numbers
 
 
-def _random_robustness(table: pl.DataFrame) -> list[dict[str, float]]:
-    """For each fact with matches at every granularity: granularity -> chance of a random scorer to win them all."""
-    kinds = [(pl.col("status") == status).sum().alias(status) for status in ("correct", "incorrect")]
+def _random_robustness(sides: pl.DataFrame) -> list[dict[str, float]]:
+    """For each fact with matches at every granularity: granularity -> chance of a random scorer to win them all.
+
+    sides: ``fact_id, granularity, correct, incorrect``, numbers of contexts.
+    """
     chances: dict[str, dict[str, float]] = {}
-    for fact, granularity, correct, incorrect in table.group_by("fact_id", "granularity").agg(kinds).iter_rows():
+    for fact, granularity, correct, incorrect in sides.iter_rows():
         if correct and incorrect:
             chances.setdefault(fact, {})[granularity] = 1 / comb(correct + incorrect, correct)
     return [chance for chance in chances.values() if len(chance) == len(GRANULARITIES)]

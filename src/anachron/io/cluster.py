@@ -82,13 +82,15 @@ def map_in_order(
     number = worker_count(workers, ray)
     if ray is not None:
         yield from _on_ray(function, items, number, ray, workers)
-        return
-    rest = iter(items)
-    first = list(islice(rest, 2))
-    if number == 1 or len(first) < 2:  # processes take a second to start
-        yield from map(function, chain(first, rest))
+    elif number == 1:
+        yield from map(function, items)
     else:
-        yield from _in_processes(function, chain(first, rest), number)
+        rest = iter(items)
+        first = list(islice(rest, 2))
+        if len(first) == 2:
+            yield from _in_processes(function, chain(first, rest), number)
+        else:  # processes take a second to start
+            yield from map(function, first)
 
 
 def _in_processes(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:

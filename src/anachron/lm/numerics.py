@@ -33,11 +33,9 @@ def deterministic(wanted: bool = True) -> Temporary[None]:
     An operation that has none raises `RuntimeError`. Slower on a GPU; on a CPU nothing that scoring uses varies.
     """
 
-    def state() -> tuple[bool, bool]:
-        return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-
     def change() -> Callable[[], None]:
-        enabled, warn_only = before = state()
+        enabled = torch.are_deterministic_algorithms_enabled()
+        warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
         benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(WORKSPACE)
         if wanted:
             torch.use_deterministic_algorithms(True)
@@ -45,8 +43,7 @@ def deterministic(wanted: bool = True) -> Temporary[None]:
             os.environ.setdefault(WORKSPACE, ":4096:8")
 
         def back() -> None:
-            if state() != before:  # the call loads torch's compiler, which takes a second and a half
-                torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
+            torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
             torch.backends.cudnn.benchmark = benchmark
             if workspace is None:
                 os.environ.pop(WORKSPACE, None)

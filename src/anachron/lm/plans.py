@@ -48,7 +48,7 @@ def make_plan(
     model: Any, encoded: Sequence[Encoded], vocabulary: int, batch_tokens: int | None, *, prefix_tree: bool,
     owners: Sequence[int] | None = None,
 ) -> Plan:  # fmt: skip
-    """A plan with batches of at most so many tokens: by default 4,096 padded ones, or what suits trees.
+    """A plan with batches of at most so many tokens: by default 4,096 padded ones, or what `tree_batch_tokens` says.
 
     owners: of each text; a prefix tree has texts of one owner alone.
     """

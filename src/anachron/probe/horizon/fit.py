@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.special import chdtrc, expit, logsumexp  # scipy.stats takes a second to load
+from scipy.special import chdtrc, expit, logsumexp  # not of scipy.stats, which loads far more
 
 from anachron.core.sameness import name_key
 from anachron.probe.horizon.curves import (

@@ -29,13 +29,13 @@ def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.
 
     ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of WikiFactDiff, ``paired_tests.*`` the
     methods against the unedited model, ``bleedover.csv`` and the figure of that name bleedover by similarity and
-    popularity, ``by_popularity.csv`` the summary by the popularity of the subject. What cannot be made is left out, and
-    a note says why.
+    popularity. What cannot be made is left out, and a note says why. ``by_popularity.csv`` is the summary by the
+    popularity of the subject, where one is known.
     """
     metrics, summary = of_edits(tables)
     write_table(out / "metrics.parquet", metrics)
     (out / BY_POPULARITY).unlink(missing_ok=True)
-    if metrics["popularity"].is_not_null().any():  # where it is not, the note on the figure says so
+    if metrics["popularity"].is_not_null().any():
         write_table(out / BY_POPULARITY, by_popularity(metrics))
     write_edits(summary, out)
     write_tests(paired_tests(metrics, OF_EDITS), out, TESTS)

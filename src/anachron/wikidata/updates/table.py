@@ -21,7 +21,7 @@ POPULATION, ONE_IN = "P1082", 14  # the replacement subset keeps one in so many 
 
 def updates_table(
     triples: pl.DataFrame, neighbours: pl.DataFrame, popularity: Callable[[str], float | None],
-    templates: Mapping[str, Cloze], language: str, seed: int, random_facts: str = REPLACED,
+    templates: Mapping[str, Cloze], language: str, seed: int, random_facts: str,
 ) -> pl.DataFrame:  # fmt: skip
     """One row a group (`UPDATES_SCHEMA`), by falling popularity of the subject, then by its number and the relation.
 
@@ -112,9 +112,8 @@ class _Facts:
 
     def drawn(self, subject: str, relation: str, is_replacement: bool) -> list[Json]:
         """Facts drawn uniformly, none of this subject; they have no distance (WikiFactDiff, footnote 5)."""
-        chance, pool = random.Random(f"{self.seed}\n{subject}\n{relation}"), self.all
-        if is_replacement:
-            pool = self.of_replaced
+        chance = random.Random(f"{self.seed}\n{subject}\n{relation}")
+        pool = self.of_replaced if is_replacement else self.all
         places = chance.sample(range(len(pool)), min(len(pool), 2 * DRAWN))
         others = [pool[place] for place in places if pool[place]["subject"] != subject]
         return [self._as_json(row, None) for row in others[:DRAWN]]
