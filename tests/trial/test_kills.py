@@ -37,12 +37,10 @@ MOMENTS = ("before", "half-way", "synced", "renamed")
 
 
 def probe(lm: LanguageModel, folder: Path, data: str) -> None:
-    in_small_parts(pytest.MonkeyPatch(), 100)
     run_probe(lm, load_dataset(data), folder)
 
 
 def evaluate(lm: LanguageModel, folder: Path, data: str) -> None:
-    joint_edits.SAVE_EVERY = 1
     settings = EvaluateSettings("sequential", measures=Measures(fluency_tokens=0))
     methods = plan_edits(lm, ["FT"], changes={"FT": {"steps": 1}})
     run_evaluation(lm, two_updates(), methods, folder, settings)
@@ -106,9 +104,16 @@ def kill_at(number: int, moment: str) -> None:
     io.secrets.token_hex, os.fsync, Path.replace = begun, synced, renamed
 
 
+def parts_to_break_between(patch: pytest.MonkeyPatch) -> None:
+    """Both the process that is killed and the one that goes on: other batches are rounded otherwise."""
+    in_small_parts(patch, 100)
+    patch.setattr(joint_edits, "SAVE_EVERY", 1)
+
+
 def serve(orders: Connection) -> None:
     """Do what is ordered in a copy of this process, which has the model loaded; answer how the copy ended."""
     torch.set_num_threads(1)  # a copy has none of the threads
+    parts_to_break_between(pytest.MonkeyPatch())
     lm = load_model("demo")
     tiny_lm("gpt2")
     two_updates()
@@ -151,8 +156,7 @@ def test_every_write_killed(server: Connection, lm: LanguageModel, brief: Datase
     facts = brief.table["fact_id"].unique(maintain_order=True).head(2).to_list()
     write_table(data, to_published(brief.table.filter(pl.col("fact_id").is_in(facts)), brief.boundaries))
     with pytest.MonkeyPatch.context() as patch:
-        in_small_parts(patch, 100)
-        patch.setattr(joint_edits, "SAVE_EVERY", 1)
+        parts_to_break_between(patch)
         if kind in JOBS:
             JOBS[kind].prepare(tmp_path)
         (tmp_path / "whole").mkdir()
