@@ -11,9 +11,12 @@ import pytest
 
 from anachron.analysis.analyses.alpha import COARSE, alpha_profile
 from anachron.analysis.analyses.analysis import WORDS
-from anachron.analysis.analyses.comparison import compare, paired
+from anachron.analysis.analyses.comparison import compare
+from anachron.analysis.analyses.granularity_variance import granularity_variance
 from anachron.analysis.catalogue import ANALYSES, make_tables
 from anachron.analysis.metrics import fact_metrics
+from anachron.analysis.over_models import mean_over_models
+from anachron.analysis.pairs import paired
 from anachron.analysis.study import make_study
 from support.synthetic_studies import (
     RUNS,
@@ -267,7 +270,7 @@ def test_formats_and_prefixes_equal_the_loop(tables, looped):
         ],
     }  # fmt: skip
     for name, expected in pairs.items():
-        assert tables[name].height == 4 * len(expected)
+        assert tables[name].filter(pl.col("model") != "pooled").height == 4 * len(expected)
         for first, second in expected:
             facts = [key[-1] for key in together if key[:3] == first and (*second, key[-1]) in together]
             r = only(
@@ -283,6 +286,77 @@ def test_formats_and_prefixes_equal_the_loop(tables, looped):
                 assert mean(gaps) <= r[f"{score}_difference_high"] + 1e-12
             robust = [(together[(*first, f)][1], together[(*second, f)][1]) for f in facts]
             assert (r["gained"], r["lost"]) == (robust.count((0, 1)), robust.count((1, 0)))
+
+
+def test_the_average_over_models_equals_the_loop(tables, looped):
+    """TimeStress, 4.1: "on average, robustness decreases with the use of the instruction format"."""
+    together = global_of(looped)
+    rows = tables["formats"].filter(pl.col("model") == "pooled")
+    assert rows["granularity"].to_list() == ["year", "month", "day", "global"]
+    assert not tables["prefixes"].filter(pl.col("model") == "pooled").height  # one model has a prefix
+    assert not tables["comparison"].filter(pl.col("model") == "pooled").height
+    r = only(rows, granularity="global")
+    assert (r["against_model"], r["format"], r["against_format"], r["models"]) == ("pooled", "chat", "raw", 2)
+    gaps, sides = {0: [], 1: []}, {("win_rate", 0): [], ("win_rate", 1): []}
+    for model in ("fir-1b-it", "fir-7b-it"):
+        raw, chat = ({k[-1]: v for k, v in together.items() if k[:3] == (model, f, "none")} for f in ("raw", "chat"))
+        both = [fact for fact in raw if fact in chat]
+        for i in (0, 1):
+            gaps[i].append(mean(chat[f][i] - raw[f][i] for f in both))
+        for side, of in enumerate((raw, chat)):
+            sides["win_rate", side].append(mean(of[f][0] for f in both))
+    for i, score in enumerate(("win_rate", "robustness")):
+        assert r[f"{score}_difference"] == pytest.approx(mean(gaps[i]), abs=1e-12)
+        assert r[f"{score}_difference_low"] <= mean(gaps[i]) <= r[f"{score}_difference_high"]
+        assert r[f"{score}_difference_p"] is None
+    assert (r["against_win_rate"], r["win_rate"]) == pytest.approx(tuple(mean(v) for v in sides.values()), abs=1e-12)
+
+
+def crossed_draws(data, resamples, seed):
+    """Quantiles of a mean over models of a share, subjects and models drawn apart, by loops."""
+    random, means = np.random.default_rng(seed), []
+    subjects, models = sorted({s for s, _ in data}), sorted({m for _, m in data})
+    for _ in range(resamples):
+        of_subjects = random.integers(len(subjects), size=len(subjects))
+        of_models = random.integers(len(models), size=len(models))
+        shares = []
+        for m in of_models:
+            values = [v for s in of_subjects for v in data.get((subjects[s], models[m]), ())]
+            shares.append(sum(values) / len(values))
+        means.append(mean(shares))
+    return np.quantile(means, [0.025, 0.975])
+
+
+def test_an_interval_over_models_draws_subjects_and_models():
+    random = np.random.default_rng(4)
+    data = {(s, m): random.normal(m, 1, 2).tolist() for s in range(8) for m in range(3)}
+    rows = [(s, m, v) for (s, m), values in data.items() for v in values]
+    subjects, models, values = (np.array(column) for column in zip(*rows, strict=True))
+    found = mean_over_models(values, np.ones(len(rows)), subjects, models, resamples=200, seed=3)
+    assert found[0] == pytest.approx(np.mean(values))
+    assert found[1:] == pytest.approx(crossed_draws(data, 200, 3))
+    # models that agree vary by subjects alone; those that do not make it wider than subjects do
+    alike = mean_over_models(values - models, np.ones(len(rows)), subjects, models, seed=3)
+    assert found[2] - found[1] > 1.5 * (alike[2] - alike[1])
+
+
+def test_an_interval_over_models_covers_as_it_says():
+    """Draws of a population of models and subjects: at 95 % no fewer than 90 of 100 with ten models."""
+    random, hits = np.random.default_rng(1), 0
+    for draw in range(120):
+        of_model, of_subject = random.normal(0, 1, (10, 1)), random.normal(0, 1, (1, 30))
+        values = (of_model + of_subject + random.normal(0, 1, (10, 30))).ravel()
+        models, subjects = np.repeat(np.arange(10), 30), np.tile(np.arange(30), 10)
+        _, low, high = mean_over_models(values, np.ones(300), subjects, models, resamples=300, seed=draw)
+        hits += low <= 0 <= high
+    assert hits >= 108
+
+
+def test_a_mean_ratio_is_of_models_that_have_one():
+    over, under = np.array([1.0, 3.0, 5.0]), np.array([1.0, 1.0, 0.0])
+    found = mean_over_models(over, under, ["a", "b", "a"], ["m", "m", "n"])
+    assert found[0] == 2 and np.isnan(found[1:]).all()
+    assert np.isnan(mean_over_models(over, 0 * under, ["a", "b", "a"], ["m", "m", "n"])).all()
 
 
 def test_a_run_against_itself_differs_in_nothing(study):
@@ -325,6 +399,22 @@ def test_granularity_variance_equals_the_loop(tables, looped):
     # TimeStress v1, 4.6: "we then divide this [normal] by the same average variance [with] the few-shot prompt"
     assert r["published_ratio"] == pytest.approx(without / having)
     assert (r["published_low"], r["published_high"]) == pytest.approx((1 / r["high"], 1 / r["low"]), rel=0.02)
+
+
+def test_the_mean_variance_ratio_is_that_of_the_models(study):
+    """TimeStress v1, 4.6: "the mean ratio across all LMs"."""
+    prefixed = study.facts.filter(pl.col("model").is_in(["fir-1b", "fir-7b"]), pl.col("prefix") == "none")
+    moved = prefixed.with_columns(  # as if with a prefix: other facts are known at other granularities
+        prefix=pl.lit("p"), robustness=pl.col("robustness").reverse().over("model", "granularity")
+    )
+    table = granularity_variance(pl.concat([prefixed, moved]), resamples=200)
+    single, pooled = (table.filter(pl.col("models") == n) for n in (1, 2))
+    assert single.height == 2 and pooled["model"].to_list() == ["pooled"]
+    for name in ("ratio", "published_ratio"):
+        assert pooled[name].item() == pytest.approx(single[name].mean())
+        low, high = (pooled[name.replace("ratio", end)].item() for end in ("low", "high"))
+        assert low < pooled[name].item() < high
+    assert pooled["facts"].item() == single["facts"].max()
 
 
 def test_overlap_and_shared_knowledge_equal_the_loop(study, tables, looped):

@@ -17,6 +17,9 @@ Granularity = Literal["year", "month", "day"]
 GRANULARITIES: tuple[Granularity, ...] = ("year", "month", "day")
 
 _PATTERN = re.compile(r"([+-]?)([0-9]{1,12})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?")
+_NOT_A_DATE = (
+    "{text!r} is not a date: write YYYY, YYYY-MM or YYYY-MM-DD, with a leading '-' for years before the common era"
+)
 DAYS_A_YEAR = 365.2425  # on average
 _LAST_ORDINAL = datetime.date.max.toordinal()
 _DAYS_BEFORE_MONTH = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365)
@@ -99,26 +102,9 @@ class Date:
         A year of one or two digits may have lost its century, or be a day: unless it is before the common era, it needs
         its zeros. Raises `DataError` for anything else.
         """
-        match = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
-        if match is None:
-            raise DataError(
-                f"{text!r} is not a date: write YYYY, YYYY-MM or YYYY-MM-DD, with a leading '-' for years before "
-                "the common era"
-            )
-        sign, year, month, day = match.groups()
-        if len(year) < 3 and sign != "-" and int(year):
-            raise DataError(
-                f"{text!r} is not a date: write {year:0>4} for the year {int(year)}, or the century too, such as "
-                f"19{year:0>2}; the year comes first"
-            )
-        try:
-            return cls(
-                -int(year) if sign == "-" else int(year),
-                None if month is None else int(month),
-                None if day is None else int(day),
-            )
-        except DataError as error:
-            raise DataError(f"{text!r} is not a date: {error}") from None
+        if not isinstance(text, str):
+            raise DataError(_NOT_A_DATE.format(text=text))
+        return _parse(text)
 
     @classmethod
     def from_day_number(cls, number: int) -> "Date":
@@ -160,6 +146,27 @@ class Date:
         if self.day is not None:
             text += f"-{self.day:02d}"
         return text
+
+
+@lru_cache(maxsize=1 << 16)  # the statements of a run have the same few dates
+def _parse(text: str) -> Date:
+    match = _PATTERN.fullmatch(text.strip())
+    if match is None:
+        raise DataError(_NOT_A_DATE.format(text=text))
+    sign, year, month, day = match.groups()
+    if len(year) < 3 and sign != "-" and int(year):
+        raise DataError(
+            f"{text!r} is not a date: write {year:0>4} for the year {int(year)}, or the century too, such as "
+            f"19{year:0>2}; the year comes first"
+        )
+    try:
+        return Date(
+            -int(year) if sign == "-" else int(year),
+            None if month is None else int(month),
+            None if day is None else int(day),
+        )
+    except DataError as error:
+        raise DataError(f"{text!r} is not a date: {error}") from None
 
 
 def _year_text(year: int) -> str:

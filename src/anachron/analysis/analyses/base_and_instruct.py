@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from anachron.analysis.analyses.analysis import ALL_GRANULARITIES, RIGHT, RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
-from anachron.analysis.analyses.comparison import paired
 from anachron.analysis.findings import SIGNIFICANCE, Rows, p_words
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, run_keys
+from anachron.analysis.pairs import paired
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.statistics import mcnemar
 from anachron.analysis.study import Study

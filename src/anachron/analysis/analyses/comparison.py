@@ -7,10 +7,22 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anachron.analysis.analyses.analysis import LEVEL, LEVEL_WORD, RIGHT, RUN, RUN_WORDS, Analysis, Chart, InPaper, Need
+from anachron.analysis.analyses.analysis import (
+    LEVEL,
+    LEVEL_WORD,
+    POOLED_RUN,
+    RIGHT,
+    RUN_WORDS,
+    Analysis,
+    Chart,
+    InPaper,
+    Need,
+)
 from anachron.analysis.analyses.crossed import SUCCESSION, SUCCESSIONS, of_study
 from anachron.analysis.findings import FEW, SIGNIFICANCE, Rows, Run, about, below, difference, same, widest
 from anachron.analysis.metrics import GLOBAL, RUN_KEYS, RunKey, is_run, run_keys
+from anachron.analysis.over_models import average, single_models
+from anachron.analysis.pairs import baseline_pairs, format_pairs, paired, prefix_pairs
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import prefix_name
 from anachron.analysis.statistics import interval_cells, korn_graubard_difference, mcnemar, sign_flips
@@ -23,18 +35,6 @@ CROSSED_SCHEMA: dict[str, type[pl.DataType]] = {"successions": pl.Int64} | dict.
 )  # fmt: skip
 
 
-def paired(facts: pl.DataFrame, first: RunKey, second: RunKey) -> pl.DataFrame:
-    """W and R of two runs side by side, on the facts and granularities that both have.
-
-    Returns ``fact_id, granularity, win_rate, robustness, subject, win_rate_second, robustness_second``.
-    """
-    columns = ["fact_id", "granularity", "win_rate", "robustness"]
-    one, two = (facts.filter(is_run(key)) for key in (first, second))
-    return one.select(*columns, "subject").join(
-        two.select(columns), on=["fact_id", "granularity"], suffix="_second", maintain_order="left"
-    )
-
-
 def compare(
     facts: pl.DataFrame, pairs: Sequence[tuple[RunKey, RunKey]], crossed: pl.DataFrame | None = None
 ) -> pl.DataFrame:
@@ -43,8 +43,8 @@ def compare(
     crossed: pairs of objects (`anachron.crossed_matches`), for the same differences of crossed matches on the pairs
     that both runs have.
 
-    Per pair and granularity: the keys of both (``against_...`` is the first), ``facts``, mean W and R of each,
-    ``win_rate_difference`` and ``robustness_difference`` with interval (`korn_graubard_difference`) and p
+    Per pair and granularity: the keys of both (``against_...`` is the first), ``models`` (1), ``facts``, mean W and R
+    of each, ``win_rate_difference`` and ``robustness_difference`` with interval (`korn_graubard_difference`) and p
     (`sign_flips`), both over subjects (``..._difference_low, _high, _p``), ``gained`` and ``lost`` (facts robust in one
     of the two only) and McNemar's exact p of them; ``successions`` (subjects and relations that both have pairs of
     objects of), the mean share of crossed matches of each run, and their ``crossed_difference`` likewise, null of none.
@@ -58,7 +58,7 @@ def compare(
                 continue
             row: dict[str, Any] = dict(zip(RUN_KEYS, second, strict=True))
             row |= dict(zip([f"against_{k}" for k in RUN_KEYS], first, strict=True))
-            row |= {"granularity": granularity, "facts": group.height}
+            row |= {"granularity": granularity, "models": 1, "facts": group.height}
             subjects = group["subject"].to_numpy()
             for name in ("win_rate", "robustness"):
                 before, after = group[name].to_numpy(), group[f"{name}_second"].to_numpy()
@@ -90,25 +90,6 @@ def _crossed_difference(pairs: pl.DataFrame | None, first: RunKey, second: RunKe
     found |= {"crossed_difference": (after - before).mean()}
     found |= interval_cells("crossed_difference", korn_graubard_difference(before, after, subjects))
     return found | {"crossed_difference_p": sign_flips(before, after, subjects)}
-
-
-def format_pairs(keys: Sequence[RunKey]) -> list[tuple[RunKey, RunKey]]:
-    """(raw, chat) of every model and prefix that has both. Source: TimeStress, figure 5; TimeStress v1, figure 5."""
-    return [((m, "raw", p), (m, f, p)) for m, f, p in keys if f == "chat" and (m, "raw", p) in keys]
-
-
-def prefix_pairs(keys: Sequence[RunKey]) -> list[tuple[RunKey, RunKey]]:
-    """(without, with) of every model, format and prefix."""
-    return [((m, f, "none"), (m, f, p)) for m, f, p in keys if p != "none" and (m, f, "none") in keys]
-
-
-def baseline_pairs(keys: Sequence[RunKey], baseline: str | None) -> list[tuple[RunKey, RunKey]]:
-    """(baseline, other model) in the same format and prefix; by default the first model of each is the baseline."""
-    first: dict[tuple[str, str], str] = {}
-    for m, f, p in keys:
-        first.setdefault((f, p), m)
-    pairs = [((baseline or first[f, p], f, p), (m, f, p)) for m, f, p in keys]
-    return [(one, two) for one, two in pairs if one != two and one in keys]
 
 
 def draw_formats(table: pl.DataFrame) -> "style.Figure":
@@ -189,7 +170,7 @@ def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     zero = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": 0, "y1": 0, "line": {"color": "@ink", "width": 1}}
     views = []
     for score, name in charts.NAMES.items():
-        shown = table.rename({f"{score}_difference_low": "low", f"{score}_difference_high": "high"})
+        shown = single_models(table).rename({f"{score}_difference_low": "low", f"{score}_difference_high": "high"})
         drawn = charts.by_granularity(
             shown, looks, value=f"{score}_difference", low="low", high="high", label=name, title=f"difference of {name}"
         )
@@ -204,6 +185,11 @@ def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 def _compare(study: Study, pairs: Sequence[tuple[RunKey, RunKey]]) -> pl.DataFrame:
     return compare(study.facts, pairs, study.once(of_study) if SUCCESSIONS.missing(study) is None else None)
+
+
+def _compare_and_average(study: Study, pairs: Sequence[tuple[RunKey, RunKey]]) -> pl.DataFrame:
+    averaged = average(study.facts, pairs, resamples=study.resamples, seed=study.seed)
+    return pl.concat([_compare(study, pairs), averaged], how="diagonal") if averaged.height else _compare(study, pairs)
 
 
 def _pairs_with_baseline(study: Study) -> list[tuple[RunKey, RunKey]]:
@@ -228,18 +214,20 @@ def _against_baseline(study: Study) -> str | None:
 
 WITH_AND_WITHOUT_PREFIX = Need("scores of one model with and without a prefix", _prefixes)
 COLUMNS = {
-    **RUN,
+    **POOLED_RUN,
     "against_model": "model of the run compared with",
     "against_format": "its format",
     "against_prefix": "its prefix",
     **LEVEL,
+    "models": "models in the mean; 1 in the row of a single model",
     "facts": "facts that both runs have",
     "against_win_rate": "mean W of the other run",
     "win_rate": "mean W of this run",
     "win_rate_difference": "mean W of this run minus that of the other",
-    "win_rate_difference_low": "lower end of the difference's 95 % interval, paired by fact, over subjects",
+    "win_rate_difference_low": "lower end of the difference's 95 % interval, paired by fact, over subjects; "
+    "of several models over subjects and models",
     "win_rate_difference_high": "its upper end",
-    "win_rate_difference_p": "p value for no difference, by flipping the signs of subjects",
+    "win_rate_difference_p": "p value for no difference, by flipping the signs of subjects; empty of several models",
     "against_robustness": "mean R of the other run",
     "robustness": "mean R of this run",
     "robustness_difference": "mean R of this run minus that of the other",
@@ -274,7 +262,7 @@ RAW_AND_CHAT = Analysis(
     group=RIGHT,
     title="Chat format compared with raw text",
     source="TimeStress, figure 5; TimeStress v1, figure 5",
-    compute=lambda study: _compare(study, format_pairs(run_keys(study.facts))),
+    compute=lambda study: _compare_and_average(study, format_pairs(run_keys(study.facts))),
     beside=_raw_and_chat_finding,
     columns=COLUMNS,
     needs=(Need("raw and chat scores of one model", _both_formats),),
@@ -315,7 +303,7 @@ PREFIXES = Analysis(
     group=RIGHT,
     title="W and R with a prefix compared with none",
     source="TimeStress, figure 10; TimeStress v1, section 4.6",
-    compute=lambda study: _compare(study, prefix_pairs(run_keys(study.facts))),
+    compute=lambda study: _compare_and_average(study, prefix_pairs(run_keys(study.facts))),
     beside=_prefixes_finding,
     columns=COLUMNS,
     needs=(WITH_AND_WITHOUT_PREFIX,),

@@ -1,13 +1,16 @@
 """Whether a prefix makes granularities more alike (TimeStress v1, section 4.6 and figure 6)."""
 
+from math import isnan
 from typing import Any
 
 import polars as pl
 
-from anachron.analysis.analyses.analysis import INTERVAL, RUN, RUN_WORDS, WRONG, Analysis, Chart, InPaper
-from anachron.analysis.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs
+from anachron.analysis.analyses.analysis import POOLED_RUN, RUN_WORDS, WRONG, Analysis, Chart, InPaper
+from anachron.analysis.analyses.comparison import WITH_AND_WITHOUT_PREFIX
 from anachron.analysis.findings import FEW, Rows, Run, about, same
-from anachron.analysis.metrics import RUN_KEYS, is_run, run_keys
+from anachron.analysis.metrics import POOLED, RUN_KEYS, is_run, run_keys
+from anachron.analysis.over_models import mean_over_models, single_models
+from anachron.analysis.pairs import prefix_pairs
 from anachron.analysis.plots import charts, marks, style
 from anachron.analysis.plots.words import prefix_name
 from anachron.analysis.statistics import RESAMPLES, bootstrap_ratio
@@ -18,7 +21,8 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
     """Mean variance of R between the granularities of a fact, with a prefix over without it (below 1: reduced).
 
     The variance is that of three numbers (divisor 3), the mean is over facts that have all three in both runs, the
-    interval resamples subjects. Returns RUN_KEYS, ``facts, variance, variance_without, ratio, low, high,
+    interval resamples subjects. Of several models there is a row for their mean ratio too, whose interval resamples
+    subjects and models. Returns RUN_KEYS, ``models, facts, variance, variance_without, ratio, low, high,
     published_ratio, published_low, published_high``; a ratio is null where its divisor is 0. Source: TimeStress v1,
     section 4.6 and figure 6, which divide the other way round: without by with (``published_ratio``).
     """
@@ -29,23 +33,44 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
         .filter(pl.col("n") == len(GRANULARITIES))
     )
     rows: list[dict[str, Any]] = []
+    of_groups: dict[tuple[str, str], list[pl.DataFrame]] = {}  # what the mean over models is of, by format and prefix
     for first, second in prefix_pairs(run_keys(facts)):
         one, two = (wide.filter(is_run(key)).select("fact_id", "subject", "variance") for key in (first, second))
         both = one.join(two.drop("subject"), on="fact_id", suffix="_with", maintain_order="left")
-        without, having = both["variance"].to_numpy(), both["variance_with"].to_numpy()
         if not both.height:
             continue
-        row: dict[str, Any] = dict(zip(RUN_KEYS, second, strict=True)) | {"facts": both.height}
-        row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
-        row |= dict.fromkeys(("ratio", "low", "high", "published_ratio", "published_low", "published_high"))
-        for name, over, under in (("", having, without), ("published_", without, having)):
-            if under.sum() > 0:
-                sides, subjects = (over[:, None], under[:, None]), both["subject"].to_numpy()
-                low, high = bootstrap_ratio(*sides, subjects, resamples=resamples, seed=seed)
-                row |= {f"{name}ratio": float(over.sum() / under.sum())}
-                row |= {f"{name}low": float(low[0]), f"{name}high": float(high[0])}
-        rows.append(row)
+        of_groups.setdefault(second[1:], []).append(both.with_columns(model=pl.lit(second[0])))
+        rows.append(dict(zip(RUN_KEYS, second, strict=True)) | {"models": 1} | _ratios(both, resamples, seed))
+    for group, tables in of_groups.items():
+        if len(tables) > 1:
+            averaged = _ratios(pl.concat(tables), resamples, seed)
+            rows.append(dict(zip(RUN_KEYS, (POOLED, *group), strict=True)) | {"models": len(tables)} | averaged)
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _ratios(both: pl.DataFrame, resamples: int, seed: int) -> dict[str, Any]:
+    """Cells of a row: means, ratios and intervals, of one model or of several.
+
+    both: ``fact_id, subject, variance, variance_with, model`` (a single model may be without that column).
+    """
+    without, having = both["variance"].to_numpy(), both["variance_with"].to_numpy()
+    subjects = both["subject"].to_numpy()
+    row: dict[str, Any] = {"facts": both["fact_id"].n_unique()}
+    row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
+    several = "model" in both.columns and both["model"].n_unique() > 1
+    for name, over, under in (("", having, without), ("published_", without, having)):
+        found: tuple[float | None, ...] = (None, None, None)
+        if several:
+            models = both["model"].to_numpy()
+            found = tuple(
+                None if isnan(one) else one
+                for one in mean_over_models(over, under, subjects, models, resamples=resamples, seed=seed)
+            )
+        elif under.sum() > 0:
+            low, high = bootstrap_ratio(over[:, None], under[:, None], subjects, resamples=resamples, seed=seed)
+            found = (float(over.sum() / under.sum()), float(low[0]), float(high[0]))
+        row |= dict(zip((f"{name}ratio", f"{name}low", f"{name}high"), found, strict=True))
+    return row
 
 
 def draw(table: pl.DataFrame) -> "style.Figure":
@@ -77,7 +102,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
-    shown = table.drop_nulls("ratio")
+    shown = single_models(table).drop_nulls("ratio")
     if not shown.height:
         return []
     title = "variance of R between granularities, with the prefix over without"
@@ -112,12 +137,15 @@ GRANULARITY_VARIANCE = Analysis(
     chart=Chart(page_views, "Below 1, the prefix makes granularities more alike."),
     beside=_granularity_variance_finding,
     columns={
-        **RUN,
+        **POOLED_RUN,
+        "models": "models in the mean; 1 in the row of a single model",
         "facts": "facts with all three granularities in both runs",
         "variance": "mean over facts of the variance of R between granularities, with the prefix",
         "variance_without": "the same without the prefix",
-        "ratio": "variance / variance_without; below 1: the prefix reduced it; empty if variance_without is 0",
-        **INTERVAL,
+        "ratio": "variance / variance_without; below 1: the prefix reduced it; empty if variance_without is 0; of "
+        "several models the mean of theirs",
+        "low": "lower end of the 95 % interval, over subjects; of several models over subjects and models",
+        "high": "its upper end",
         "published_ratio": "variance_without / variance, as the paper divides; empty if variance is 0",
         "published_low": "lower end of its 95 % interval",
         "published_high": "its upper end",
