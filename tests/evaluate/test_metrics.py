@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from anachron.core.errors import ConfigError, DataError
+from anachron.evaluate.by_popularity import bleedover_bins, bleedover_by_popularity, by_popularity
 from anachron.evaluate.metrics import (
     BOUNDED,
     METRICS,
     SHARES,
     SUCCESSES,
-    bleedover_bins,
-    by_popularity,
     geometric_mean,
     harmonic_mean,
     summarise,
@@ -114,6 +113,31 @@ def test_success_by_popularity_of_the_subject():
         by_popularity(update_metrics(*tables([target()], [], [update(popularity=None)])))
     with pytest.raises(ConfigError, match="bins is 0"):
         by_popularity(found.drop("popularity_bin", "popularity_low", "popularity_high"), bins=0)
+
+
+def test_bleedover_by_the_popularity_of_neighbours():
+    """WikiFactDiff, 5.2: the mean bleedover of triples by the popularity of their subject. Against a plain loop."""
+    views = {"nearest": [1.0, 2.0, 8.0, 9.0, None], "random": [5.0, 5.0, 5.0, 6.0, 7.0]}
+    facts = [
+        neighbour(case_id=case, kind=kind, number=n, popularity=v, before=0.5, after=0.5 - n / 10 + (case == "b") / 20,
+                  dist=None)
+        for case in "ab" for kind, of_kind in views.items() for n, v in enumerate(of_kind)
+    ]  # fmt: skip
+    _, table, updates = tables([], facts, [update(case_id=case, subject=case) for case in "ab"])
+    found = bleedover_by_popularity(table, updates, bins=2)
+    expected = {("nearest", 1): [0, 1], ("nearest", 2): [2, 3], ("random", 1): [0, 1, 2, 3, 4]}
+    assert found.select("kind", "popularity_bin").rows() == list(expected)
+    assert found.select("popularity_low", "popularity_high").rows() == [(1, 8), (8, 9), (5, 7)]
+    for row in found.to_dicts():
+        numbers = expected[row["kind"], row["popularity_bin"]]
+        of_updates = [mean(max(0.0, n / 10 - shift) for n in numbers) for shift in (0, 1 / 20)]
+        assert row["bleedover"] == pytest.approx(mean(of_updates))
+        half = float(t.ppf(0.975, 1)) * abs(of_updates[0] - of_updates[1]) / 2
+        assert row["bleedover_high"] - row["bleedover_low"] == pytest.approx(2 * half)
+        assert (row["n"], row["updates"]) == (2 * len(numbers), 2)
+    assert not bleedover_by_popularity(tables([], [neighbour(popularity=None)])[1]).height
+    with pytest.raises(ConfigError, match="bins is 0"):
+        bleedover_by_popularity(table, bins=0)
 
 
 def test_a_low_bleedover_does_not_hide_that_neighbours_now_prefer_the_new_object():

@@ -12,7 +12,8 @@ from matplotlib.collections import QuadMesh
 from rich.console import Console
 
 from anachron.core.errors import ConfigError, DataError
-from anachron.evaluate.metrics import METRICS, bleedover_bins, summarise, update_metrics
+from anachron.evaluate.by_popularity import bleedover_bins
+from anachron.evaluate.metrics import METRICS, summarise, update_metrics
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
 from anachron.report.edits.tables import (
     edit_notes,

@@ -56,7 +56,8 @@ def average(facts: pl.DataFrame, pairs: Sequence[tuple[RunKey, RunKey]], *, resa
     """Of pairs of runs, the mean over models of each format and prefix that several models have a pair in.
 
     Columns as of ``compare``. Means are over models, each over its own facts; ``facts``: that any of them has,
-    ``gained`` and ``lost``: of all models together. Intervals resample subjects and models (`mean_over_models`). There is no p, and no crossed matches.
+    ``gained`` and ``lost``: of all models together. Intervals resample subjects and models (`mean_over_models`). There
+    is no p, and no crossed matches.
     Source: TimeStress, 4.1 ("on average, robustness decreases").
     """
     groups: dict[tuple[str, ...], list[tuple[RunKey, RunKey]]] = {}

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from anachron.analysis.statistics import interval_cells, korn_graubard, t_mean
-from anachron.core.errors import ConfigError, DataError
+from anachron.core.errors import DataError
 from anachron.core.facts import REPLACEMENT, SCENARIOS
 from anachron.core.labels import PLAIN
 from anachron.evaluate.measures.audit import ANSWERS, AUDIT, AUDIT_METRICS, NAMES, audit_metrics
@@ -24,7 +24,6 @@ from anachron.evaluate.results import (
     STATUSES,
     UNEDITED,
     Results,
-    check_neighbours,
     check_results,
     method_label,
     subjects_of,
@@ -280,97 +279,3 @@ def _summary(metric: str, values: pl.Series, subjects: np.ndarray, bounded: bool
         ends = t_mean(values.to_numpy(), subjects)
     mean = values.mean() if n else None
     return {metric: mean, **interval_cells(metric, ends), f"{metric}_n": n}  # type: ignore[dict-item]
-
-
-def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popularity_bins: int = 5) -> pl.DataFrame:
-    """Mean bleedover of the neighbours in each bin of similarity and popularity, per mode and method.
-
-    neighbours: the run's table. Those whose ``dist`` or popularity or a score is null are left out, so random facts
-    take part only where their distance is known. Similarity, 1 - ``dist``, is that of the two facts' subjects.
-
-    Bins are quantile bins, the same for all methods: each distinct neighbour (update, kind, number) counts once, an
-    edge is a value that occurs, a bin holds its lower edge, and the last one its upper edge too. Values that tie stay
-    in one bin, so there can be fewer bins than asked for.
-
-    Returns ``mode``, ``method``, ``variant``, ``similarity_bin`` and ``popularity_bin`` (1, 2, ... from the
-    lowest) with their ``*_low`` and ``*_high``, ``n`` neighbours, ``bleedover`` (mean of -min(after - before, 0), 0 to
-    1) and ``normalised``: divided by the same mean over all binned neighbours of that method and mode. So 1 is the
-    method's own average, and the cells' mean weighted by n is 1; null where the method has no bleedover at all. A cell
-    without neighbours has no row.
-
-    Raises `DataError` for a table that breaks its rules or has no such neighbour, `ConfigError` for no bins.
-    Source: WikiFactDiff, figure 2, which says "normalised for each algorithm" and not how.
-    """
-    for name, count in (("similarity_bins", similarity_bins), ("popularity_bins", popularity_bins)):
-        if count < 1:
-            raise ConfigError(f"{name} is {count}; it must be 1 or more")
-    facts = check_neighbours(neighbours)
-    known = facts.drop_nulls(["before", "after", "dist", "popularity"])
-    if not known.height:
-        if not facts.height:
-            raise DataError("the data set has no neighbours; bins of bleedover need some, with dist and popularity")
-        lacking = " and ".join(name for name in ("dist", "popularity") if not facts[name].count())
-        raise DataError(
-            f"none of {facts.n_unique(['case_id', 'kind', 'number'])} neighbours has scores, dist and popularity"
-            f"{f' ({lacking} of none is known)' if lacking else ''}; bins of bleedover need all "
-            "three, so take a data set that states dist and popularity"
-        )
-    known = known.with_columns(
-        (1.0 - pl.col("dist")).alias("similarity"),
-        (pl.col("before") - pl.col("after")).clip(lower_bound=0.0).alias("loss"),
-    )
-    distinct = known.unique(
-        ["case_id", "kind", "number", "similarity", "popularity"], keep="first", maintain_order=True
-    )
-    for name, count in (("similarity", similarity_bins), ("popularity", popularity_bins)):
-        edges = _edges(distinct[name].to_numpy(), count)
-        number = np.searchsorted(edges[1:-1], known[name].to_numpy(), side="right")
-        known = known.with_columns(
-            pl.Series(f"{name}_bin", number + 1, pl.Int64),
-            pl.Series(f"{name}_low", edges[number]),
-            pl.Series(f"{name}_high", edges[number + 1]),
-        )
-    overall = pl.col("loss").mean().over("mode", *METHOD)
-    bins = [f"{name}_{part}" for name in ("similarity", "popularity") for part in ("bin", "low", "high")]
-    return (
-        known.with_columns(overall.alias("overall"))
-        .group_by("mode", *METHOD, *bins, maintain_order=True)
-        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("loss").mean().alias("bleedover"), pl.col("overall").first())
-        .with_columns(pl.when(pl.col("overall") > 0).then(pl.col("bleedover") / pl.col("overall")).alias("normalised"))
-        .drop("overall")
-        .pipe(in_order, facts, "similarity_bin", "popularity_bin")
-    )
-
-
-def by_popularity(metrics: pl.DataFrame, *, bins: int = 5) -> pl.DataFrame:
-    """`summarise` of the updates in each bin of their subject's popularity, the least popular first.
-
-    metrics: from `update_metrics`. Updates without a popularity are left out. Bins are quantile bins of the updates,
-    the same for all methods, as of `bleedover_bins`. Returns the columns of `summarise` behind ``popularity_bin``,
-    ``popularity_low`` and ``popularity_high``. Raises `DataError` where no popularity is known, `ConfigError` for no
-    bins. Source: WikiFactDiff, A.1, which gives each subject its popularity for this.
-    """
-    if bins < 1:
-        raise ConfigError(f"bins is {bins}; it must be 1 or more")
-    known = metrics.drop_nulls("popularity")
-    if not known.height:
-        raise DataError(
-            f"the popularity of none of {metrics.n_unique(['mode', 'case_id']) if metrics.height else 0} subjects is "
-            "known; success by popularity needs updates that state it (subject_popularity)"
-        )
-    edges = _edges(known.unique(["mode", "case_id"], maintain_order=True)["popularity"].to_numpy(), bins)
-    number = np.searchsorted(edges[1:-1], known["popularity"].to_numpy(), side="right")
-    parts = [
-        summarise(known.filter(pl.Series(number == place))).select(
-            pl.lit(place + 1, pl.Int64).alias("popularity_bin"), pl.lit(edges[place]).alias("popularity_low"),
-            pl.lit(edges[place + 1]).alias("popularity_high"), pl.all(),
-        )
-        for place in range(len(edges) - 1)
-    ]  # fmt: skip
-    return pl.concat(parts)
-
-
-def _edges(values: np.ndarray, count: int) -> np.ndarray:
-    """Edges of at most ``count`` quantile bins, each of which holds something."""
-    inner = np.quantile(values, np.arange(1, count) / count, method="higher")
-    return np.concatenate([[values.min()], np.unique(inner[inner > values.min()]), [values.max()]])

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 
 from anachron.core.errors import ConfigError, DataError
+from anachron.evaluate.by_popularity import bleedover_bins, bleedover_by_popularity, by_popularity
 from anachron.evaluate.measures.dated_metrics import bleedover_by_date, by_way
-from anachron.evaluate.metrics import bleedover_bins, by_popularity
 from anachron.evaluate.paired_tests import OF_DATED, OF_EDITS, paired_tests
 from anachron.evaluate.summaries import of_dates, of_edits
 from anachron.io.tables import write_table
@@ -21,6 +21,7 @@ from anachron.report.figures.bleedover import bleedover_by_date as draw_by_date
 from anachron.report.figures.present_and_past import present_and_past
 
 FIGURE, BY_DATE, BY_POPULARITY = "bleedover", "bleedover_by_date", "by_popularity.csv"
+NEIGHBOURS_BY_POPULARITY = "bleedover_by_popularity.csv"
 TESTS, DATED_TESTS = "paired_tests", "present_and_past_tests"
 
 
@@ -30,13 +31,18 @@ def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.
     ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of WikiFactDiff, ``paired_tests.*`` the
     methods against the unedited model, ``bleedover.csv`` and the figure of that name bleedover by similarity and
     popularity. What cannot be made is left out, and a note says why. ``by_popularity.csv`` is the summary by the
-    popularity of the subject, where one is known.
+    popularity of the subject, ``bleedover_by_popularity.csv`` bleedover by that of the neighbours, each where one is
+    known.
     """
     metrics, summary = of_edits(tables)
     write_table(out / "metrics.parquet", metrics)
-    (out / BY_POPULARITY).unlink(missing_ok=True)
+    for name in (BY_POPULARITY, NEIGHBOURS_BY_POPULARITY):
+        (out / name).unlink(missing_ok=True)
     if metrics["popularity"].is_not_null().any():
         write_table(out / BY_POPULARITY, by_popularity(metrics))
+    if tables["neighbours"]["popularity"].is_not_null().any():
+        by_neighbour = bleedover_by_popularity(tables["neighbours"], tables["updates"])
+        write_table(out / NEIGHBOURS_BY_POPULARITY, by_neighbour)
     write_edits(summary, out)
     write_tests(paired_tests(metrics, OF_EDITS), out, TESTS)
     (out / f"{FIGURE}.csv").unlink(missing_ok=True)
