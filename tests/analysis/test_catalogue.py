@@ -1,8 +1,8 @@
 """Every analysis against plain loops over rows, and what a study must have for each."""
 
 import re
-from itertools import pairwise, product
-from math import log, sqrt
+from itertools import combinations, pairwise, product
+from math import ceil, comb, log, sqrt
 from statistics import mean
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 from anachron.analysis.analyses.alpha import COARSE, alpha_profile
 from anachron.analysis.analyses.analysis import WORDS
 from anachron.analysis.analyses.comparison import compare
+from anachron.analysis.analyses.fewer_contexts import robust_with_fewer
 from anachron.analysis.analyses.granularity_variance import granularity_variance
 from anachron.analysis.catalogue import ANALYSES, make_tables
 from anachron.analysis.metrics import fact_metrics
@@ -570,6 +571,54 @@ def test_margins_equal_the_loop(tables, looped):
         ]
         found = only(tables["margins"], model="fir-7b-it", format="raw", granularity="day", margin=level)
         assert found["robustness"] == pytest.approx(mean(own))
+
+
+def test_r_on_fewer_contexts_is_the_mean_over_all_choices(looped):
+    """Against every choice of the contexts of a fact, one by one; with all of them it is R."""
+    checked = 0
+    for share in (0.2, 0.5, 1.0):
+        for key, (_, robust, correct, incorrect) in list(looped.items())[:60]:
+            c, i = correct[:5], incorrect[:6]
+            run = pl.DataFrame(
+                [{"fact_id": "f", "granularity": "year", "status": s, "logp": x["logp"]}
+                 for s, side in (("correct", c), ("incorrect", i)) for x in side]
+            )  # fmt: skip
+            kept, against = ceil(share * len(c)), ceil(share * len(i))
+            wins = [
+                min(x["logp"] for x in cs) > max(x["logp"] for x in ws)
+                for cs in combinations(c, kept) for ws in combinations(i, against)
+            ]  # fmt: skip
+            (found,) = robust_with_fewer(run, share).to_dicts()
+            assert found["expected"] == pytest.approx(mean(wins), abs=1e-12), key
+            assert (found["contexts"], found["chance"]) == (
+                kept + against,
+                pytest.approx(1 / comb(kept + against, kept)),
+            )
+            if share == 1 and (len(c), len(i)) == (len(correct), len(incorrect)):
+                assert found["expected"] == pytest.approx(robust)
+            checked += 0 < mean(wins) < 1
+    assert checked > 10
+
+
+def test_with_fewer_contexts_a_tie_is_lost_and_a_fact_without_a_side_has_none():
+    base = {"fact_id": "f", "granularity": "day"}
+    rows = [base | {"status": s, "logp": x} for s, x in (("correct", 1.0), ("incorrect", 1.0), ("incorrect", 0.0))]
+    assert robust_with_fewer(pl.DataFrame(rows), 0.5)["expected"].to_list() == [pytest.approx(0.5)]
+    assert robust_with_fewer(pl.DataFrame(rows[:1]), 0.5).height == 0
+    assert robust_with_fewer(pl.DataFrame(rows[1:]), 0.5).height == 0
+
+
+def test_fewer_contexts_end_at_r_and_fall(tables):
+    table, summary = tables["fewer_contexts"], tables["summary"]
+    key = ("model", "format", "prefix", "granularity")
+    known = {tuple(r[k] for k in key): r for r in summary.to_dicts()}
+    for r in rows(table, share=1.0):
+        found = known[tuple(r[k] for k in key)]
+        assert (r["facts"], r["robustness"]) == (found["facts"], pytest.approx(found["robustness"]))
+        assert (r["low"], r["high"]) == pytest.approx((found["robustness_low"], found["robustness_high"]))
+    for _, group in table.group_by(key):
+        assert group.sort("share")["robustness"].is_sorted(descending=True)
+        assert group.sort("share")["contexts"].is_sorted()
 
 
 def test_timelines_are_of_the_farthest_errors(tables, looped):

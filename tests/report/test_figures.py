@@ -547,6 +547,22 @@ def test_margins_of_many_models_greys_all_but_eight(study_of_many):
     assert (len(own), len(others)) == (8, 10)
 
 
+def test_fewer_contexts(several):
+    table = several["fewer_contexts"]
+    figure = FIGURES["fewer_contexts"](table)
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert titles == ["year", "month", "day"]
+    for axes in figure.axes[:3]:
+        part = table.filter(pl.col("granularity") == axes.get_title("left"))
+        for row in part.filter(pl.col("share") == 1).top_k(1, by="robustness").to_dicts():
+            own = part.filter(pl.col(k) == row[k] for k in ("model", "format", "prefix")).sort("contexts")
+            drawings = [drawn(axes, line.get_label()) for line in axes.lines if line.get_label()[0] != "_"]
+            assert any(
+                len(points) == own.height and np.allclose(points, own.select("contexts", "robustness").rows())
+                for points in drawings
+            )
+
+
 def test_timelines(several):
     table = several["timelines"]
     figure = FIGURES["timelines"](table)

@@ -293,6 +293,7 @@ DRAWN = {
     "relations": ("x", ["robustness", "win_rate"]),
     "overlap": ("z", ["jaccard", "jaccard"]),  # both halves of the square
     "margins": ("y", ["robustness"]),
+    "fewer_contexts": ("y", ["robustness"]),
     "years": ("y", ["correct", "transitional", "incorrect"]),
 }
 

@@ -173,6 +173,11 @@ COMPARED = {
         ("margins", [{"granularity": "year", "margin": m, "robustness": 0.0} for m in (0.0, 0.1)], None),
         ("margins", [{"granularity": "year", "margin": m, "robustness": 0.25} for m in (0.0, 0.1)],
          "R is 25 %, even if each match must be won by more than 0.1 nats"),
+        ("fewer_contexts", [{"granularity": g, "share": s, "robustness": r}
+                            for g, s, r in (("month", 0.5, 0.9), ("year", 1.0, 0.1), ("year", 0.5, 0.25))],
+         "R by year is 10 %, and would be 25 % on half as many contexts"),
+        ("fewer_contexts", [{"granularity": "year", "share": s, "robustness": 0.0} for s in (0.5, 1.0)], None),
+        ("fewer_contexts", [{"granularity": "day", "share": s, "robustness": 0.25} for s in (0.5, 1.0)], None),
         ("base_and_instruct", [{"score": s, "base": "b", "win": w, "loss": 10} for s, w in
                                (("robustness", 10), ("win_rate", 30))],
          "Does better than its base, b, on more facts than it does worse: 30 better, 10 worse (sign test, p 0.002)"),

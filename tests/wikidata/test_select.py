@@ -19,6 +19,7 @@ from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.lookups import property_classes
 from anachron.wikidata.selection.rules import PRESETS, Rules, Selection, preset
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
+from anachron.wikidata.selection.stages import Cut
 from wikidata.made import OPEN, UNKNOWN, boundary, entity, property_, statement, write_snapshot
 from wikidata.story import (
     EDGES,
@@ -170,6 +171,28 @@ def test_the_most_popular_of_each_relation_are_kept_and_ties_go_by_id(tmp_path: 
     kept = {fact_id("Q20", "P39", "Q21", *TIMES), *ids[:2], fact_id("Q20", "P6", "Q24", *TIMES)}
     assert set(found.facts["fact_id"]) == kept
     assert found.cut.last == {"P39": (100.0, ids[1])}
+    check_sums(found)
+
+
+def test_strata_draw_rare_facts_too(tmp_path: Path):
+    """TimeStress, limitations: robustness of less popular facts. Each power of ten has as many, by their hashed ids."""
+    ends = [f"Q{n}" for n in range(20, 29)]
+    views = dict(zip(ends, [1000.0, 999.0, 1001.0, 100.0, 100.0, 0.0, 9.0, 0.5, 5000.0], strict=True))
+    pairs = [("P39", n, m) for n in range(20, 29) for m in range(20, 29) if n < m]
+    rows = [statement(f"Q{s}", p, f"Q{o}", *TIMES) for p, s, o in pairs]
+    folder = write_snapshot(tmp_path / "s", ENTITIES, rows, PROPERTIES, popularity=views)
+    strata: dict[int, list[str]] = {}
+    for p, s, o in pairs:
+        product = views[f"Q{s}"] * views[f"Q{o}"]
+        power = next(k for k in range(9) if product < 100.0 ** (k + 1))  # the popularity is the root of the product
+        strata.setdefault(power, []).append(fact_id(f"Q{s}", p, f"Q{o}", *TIMES))
+    assert sorted(strata) == [0, 1, 2, 3] and {len(ids) > 5 for ids in strata.values()} == {True, False}
+    found = select(folder, Selection(per_stratum=5))
+    assert set(found.facts["fact_id"]) == {id for ids in strata.values() for id in sorted(ids)[:5]}
+    assert found.cut.strata == {k: sorted(ids)[4] for k, ids in strata.items() if len(ids) > 5}
+    assert Cut.from_json(json.loads(json.dumps(found.cut.as_json()))) == found.cut
+    above = select(folder, Selection(per_stratum=5, min_popularity=50.0))
+    assert above.facts["popularity"].min() >= 50 and 50 <= above.facts["popularity"].min() < 1000
     check_sums(found)
 
 
@@ -355,14 +378,23 @@ def naive(
         while threshold > 0 and sum(f["popularity"] >= threshold for f in facts.values()) <= settings.more_than:
             threshold = max(0, threshold - settings.popularity_step)
     ranked = sorted(facts, key=lambda s: (-(facts[s]["popularity"] or 0), facts[s]["fact_id"]))
+    popular, named = ({id: fact[name] for id, fact in facts.items()} for name in ("popularity", "fact_id"))
     taken: Counter[str] = Counter()
     for id in ranked:
         taken[facts[id]["relation_id"]] += 1
         behind = settings.top_per_relation and taken[facts[id]["relation_id"]] > settings.top_per_relation
+        of_stratum = [o for o in ranked if settings.per_stratum and power_of(popular[o]) == power_of(popular[id])]
+        drawn = sorted(of_stratum, key=lambda o: named[o])[: settings.per_stratum]
+        behind = behind or (of_stratum and id not in drawn)
         if (threshold is not None and facts[id]["popularity"] < threshold) or behind:
             steps[id] = "popularity"
             del facts[id]
     return steps, facts
+
+
+def power_of(popularity: float) -> int:
+    """Digits before the point, less one."""
+    return len(str(int(popularity))) - 1
 
 
 VARIANTS = [
@@ -370,6 +402,7 @@ VARIANTS = [
     Selection(popularity=False, banned=(), ended_before=2016, class_depth=2),
     replace(PRESETS["robustness-2025"], top_per_relation=2, first_year=1991),
     Selection(several_periods="drop-closed", popularity=False, ended_before=2019, least_days=1),
+    Selection(per_stratum=2, least_days=400),
     Selection(min_popularity=50_000, least_days=400, relations=("P39", "P27"), barred_words=("city",)),
 ]  # fmt: skip
 
@@ -510,6 +543,9 @@ def test_a_file_that_is_cut_off_or_of_something_else_is_named(tmp_path: Path):
         ({"min_popularity": float("nan")}, "0 or more"),
         ({"popularity_step": 0}, "step must be above 0"),
         ({"top_per_relation": 0}, "1 or more"),
+        ({"per_stratum": 0}, "per stratum 0: give 1 or more"),
+        ({"per_stratum": 4, "top_per_relation": 3}, "per stratum 4 and top per relation 3: choose one"),
+        ({"per_stratum": 4, "popularity": False}, "needs popularity"),
         ({"class_depth": 0}, "1 or more"),
     ],
 )
@@ -523,5 +559,8 @@ def test_given_thresholds_take_the_place_of_a_presets():
     assert with_thresholds(earlier) == earlier
     assert with_thresholds(earlier, least_days=5, min_popularity=None).least_days == 5
     assert with_thresholds(earlier, min_popularity=7.0).top_per_relation is None
+    assert with_thresholds(earlier, per_stratum=7).top_per_relation is None
+    with pytest.raises(ConfigError, match="more than 5 needs a search, and per stratum 7 decides without one"):
+        with_thresholds(preset("timestress"), per_stratum=7, more_than=5)
     assert with_thresholds(earlier, min_popularity=7.0, top_per_relation=4).top_per_relation == 4
     assert not with_thresholds(earlier, popularity=False).popularity

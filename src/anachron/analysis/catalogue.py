@@ -19,6 +19,7 @@ from anachron.analysis.analyses.dataset import DATASET, YEARS_ASKED
 from anachron.analysis.analyses.decoys import DECOY_FACTS, DECOY_MEANS
 from anachron.analysis.analyses.factors import CORRELATIONS, FACTOR_BINS
 from anachron.analysis.analyses.far_errors import FAR_ERRORS
+from anachron.analysis.analyses.fewer_contexts import FEWER_CONTEXTS
 from anachron.analysis.analyses.granularity_variance import GRANULARITY_VARIANCE
 from anachron.analysis.analyses.lifespans import LIFESPANS
 from anachron.analysis.analyses.margins import MARGINS
@@ -33,8 +34,8 @@ from anachron.analysis.study import Study
 ANALYSES: tuple[Analysis, ...] = (
     FACTS, SUMMARY, CROSSED, CROSSED_PAIRS, DECOY_MEANS, DECOY_FACTS, ALPHA, ALPHA_FINE, FAR_ERRORS, RAW_AND_CHAT,
     TRANSFER, TRANSFER_MEAN, AGREEMENT, PREFIXES, GRANULARITY_VARIANCE, SIZES, SIZE_TO_PERFECTION, BASE_AND_INSTRUCT,
-    CORRELATIONS, FACTOR_BINS, RELATIONS, OVERLAP, SHARED_KNOWLEDGE, COMPARISON, MARGINS, TIMELINES, BELIEVED,
-    BELIEVED_SUMMARY, ANACHRONISMS, ANACHRONISM_SUMMARY, LIFESPANS, YEARS_ASKED, DATASET,
+    CORRELATIONS, FACTOR_BINS, RELATIONS, OVERLAP, SHARED_KNOWLEDGE, COMPARISON, MARGINS, FEWER_CONTEXTS, TIMELINES,
+    BELIEVED, BELIEVED_SUMMARY, ANACHRONISMS, ANACHRONISM_SUMMARY, LIFESPANS, YEARS_ASKED, DATASET,
 )  # fmt: skip
 
 

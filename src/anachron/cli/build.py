@@ -42,6 +42,13 @@ UsePopularity = Annotated[
 MinPopularity = Annotated[float | None, typer.Option(help="Fixed minimum popularity of a fact, in monthly page views.")]
 MoreThan = Annotated[int | None, typer.Option(help="Lower the minimum popularity until more facts than this pass.")]
 
+PerStratum = Annotated[
+    int | None,
+    typer.Option(
+        help="Rare facts too: draw this many of each power of ten of popularity, in place of the most popular."
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions:
@@ -77,6 +84,7 @@ class SelectionOptions:
     top_per_relation: Annotated[
         int | None, typer.Option(help="Keep this many facts of each relation, the most popular ones.")
     ] = None
+    per_stratum: PerStratum = None
     class_depth: Annotated[
         int | None, typer.Option(help="Maximum number of edges (P31, then P279) from a property to its classes.")
     ] = None

@@ -9,6 +9,7 @@ from anachron.cli.build import (
     EndedBefore,
     MinPopularity,
     MoreThan,
+    PerStratum,
     Preset,
     SelectionOptions,
     print_facts,
@@ -54,6 +55,7 @@ def timestress(
     ended_before: EndedBefore = None,
     min_popularity: MinPopularity = None,
     more_than: MoreThan = None,
+    per_stratum: PerStratum = None,
     llm: LlmName = None,
     base_url: LlmBaseUrl = None,
     same_as: SameAs = None,
@@ -74,8 +76,9 @@ def timestress(
         from anachron.wikidata.timestress import DATASET, TimestressSettings, build_timestress
 
     thresholds = SelectionOptions(
-        preset=preset, ended_before=ended_before, min_popularity=min_popularity, more_than=more_than
-    )
+        preset=preset, ended_before=ended_before, min_popularity=min_popularity, more_than=more_than,
+        per_stratum=per_stratum,
+    )  # fmt: skip
     settings = TimestressSettings(
         ingest=IngestSettings(date, wiki, language, most_bad=most_bad),
         selection=thresholds.selection(),

@@ -114,7 +114,7 @@ def explain_entity(
 
 
 def _cut_of(snapshot: Snapshot, settings: Selection, spread: Spread | None) -> Cut:
-    if settings.lowers_threshold or settings.top_per_relation is not None:
+    if settings.lowers_threshold or settings.top_per_relation is not None or settings.per_stratum is not None:
         return select_facts(snapshot, settings, spread=spread).cut
     return Cut(settings.min_popularity)
 

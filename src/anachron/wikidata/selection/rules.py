@@ -40,6 +40,8 @@ class Selection:
         Without it, and without ``top_per_relation``, the least popularity is lowered from ``highest_popularity`` in
         steps of ``popularity_step`` until more than ``more_than`` facts pass.
     top_per_relation: keep that many of each relation, the most popular.
+    per_stratum: keep that many of each power of ten of popularity (below 10, from 10, from 100, ...), drawn by their
+        ids, which are hashes: rare facts too, which a least popularity leaves out (TimeStress, limitations).
     class_depth: how many edges, P31 first and P279 after it, lead at most from a property to a class that counts as
         its own.
     barred_words: an entity with a class whose label contains one of these is a page of the wiki, not a thing.
@@ -57,6 +59,7 @@ class Selection:
     popularity_step: float = 10_000
     more_than: int = 2000
     top_per_relation: int | None = None
+    per_stratum: int | None = None
     class_depth: int = 4
     barred_words: tuple[str, ...] = ("Wikimedia", "template")
 
@@ -77,7 +80,8 @@ class Selection:
             )
         if self.least_days < 1:
             raise ConfigError(f"least days {self.least_days}: a period needs at least 1 to have a length")
-        if not self.popularity and (self.min_popularity is not None or self.top_per_relation is not None):
+        cuts = (self.min_popularity, self.top_per_relation, self.per_stratum)
+        if not self.popularity and any(cut is not None for cut in cuts):
             raise ConfigError("a threshold on popularity needs popularity; leave it out, or do not turn popularity off")
         if self.min_popularity is not None and not self.min_popularity >= 0:
             raise ConfigError(f"least popularity {self.min_popularity}: give monthly views, 0 or more")
@@ -88,13 +92,20 @@ class Selection:
             )
         if self.top_per_relation is not None and self.top_per_relation < 1:
             raise ConfigError(f"top per relation {self.top_per_relation}: give 1 or more")
+        if self.per_stratum is not None and self.per_stratum < 1:
+            raise ConfigError(f"per stratum {self.per_stratum}: give 1 or more")
+        if self.per_stratum is not None and self.top_per_relation is not None:
+            raise ConfigError(
+                f"per stratum {self.per_stratum} and top per relation {self.top_per_relation}: choose one of them"
+            )
         if self.class_depth < 1:
             raise ConfigError(f"class depth {self.class_depth}: 1 reads the classes themselves; give 1 or more")
 
     @property
     def lowers_threshold(self) -> bool:
         """Whether the least popularity is to be searched for."""
-        return self.popularity and self.min_popularity is None and self.top_per_relation is None
+        fixed = (self.min_popularity, self.top_per_relation, self.per_stratum)
+        return self.popularity and all(one is None for one in fixed)
 
 
 PRESETS: dict[str, Selection] = {
@@ -318,4 +329,7 @@ def _entity_steps(settings: Selection) -> list[_Written]:
             (col("popularity") == col("last_popularity")) & (col("fact_id") > col("last_fact"))
         )
         cuts.append((f"it is not among the {settings.top_per_relation} most popular of its relation", behind))
+    if settings.per_stratum is not None:
+        reason = f"it is not among the {settings.per_stratum} drawn of as popular facts"
+        cuts.append((reason, col("fact_id") > col("last_of_stratum")))
     return [*steps, ("popularity", "cut", cuts)]

@@ -249,12 +249,14 @@ def _as_facts(alive: pl.DataFrame, settings: Selection, kinds: Mapping[str, str 
 def with_thresholds(settings: Selection, **given: object) -> Selection:
     """A preset with the thresholds that were given, those that are not None, in the place of its own.
 
-    A fixed least popularity takes the place of the most popular of each relation, and popularity turned off of both.
+    A fixed least popularity, or strata, take the place of the most popular of each relation, and popularity turned off
+    of all.
     Raises `ConfigError` for thresholds that cannot be, and for one that looks for the least popularity where another
     setting decides.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
-    if "top_per_relation" not in chosen and ("min_popularity" in chosen or chosen.get("popularity") is False):
+    instead = {"min_popularity", "per_stratum"} & set(chosen) or chosen.get("popularity") is False
+    if "top_per_relation" not in chosen and instead:
         chosen["top_per_relation"] = None
     result = replace(settings, **chosen)  # type: ignore[arg-type]
     searching = [name for name in ("more_than", "highest_popularity", "popularity_step") if name in chosen]
@@ -263,6 +265,8 @@ def with_thresholds(settings: Selection, **given: object) -> Selection:
             decides = "popularity, which is turned off"
         elif result.min_popularity is not None:
             decides = f"a search, and min popularity {result.min_popularity:g} fixes what it would find"
+        elif result.per_stratum is not None:
+            decides = f"a search, and per stratum {result.per_stratum} decides without one"
         else:
             decides = f"a search, and top per relation {result.top_per_relation} decides without one"
         words = searching[0].replace("_", " ")

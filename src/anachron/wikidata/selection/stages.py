@@ -211,18 +211,27 @@ class Cut:
     """Where popularity cuts, which depends on all facts at once.
 
     threshold: least popularity. last: relation -> popularity and id of the last of its facts that is kept, where it
-    has more than the settings want.
+    has more than the settings want. strata: power of ten of the popularity -> id of the last of its facts that is
+    drawn, likewise.
     """
 
     threshold: float | None = None
     last: dict[str, tuple[float, str]] = field(default_factory=dict)
+    strata: dict[int, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        return {"threshold": self.threshold, "last": {relation: list(pair) for relation, pair in self.last.items()}}
+        last = {relation: list(pair) for relation, pair in self.last.items()}
+        strata = {"strata": {str(power): id for power, id in self.strata.items()}} if self.strata else {}
+        return {"threshold": self.threshold, "last": last, **strata}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Cut":
-        return cls(value["threshold"], {relation: (p, f) for relation, (p, f) in value["last"].items()})
+        strata = {int(power): id for power, id in value.get("strata", {}).items()}
+        return cls(value["threshold"], {relation: (p, f) for relation, (p, f) in value["last"].items()}, strata)
+
+
+# The power of ten of a popularity, 0 below ten: its logarithm is rounded first, as that of 1,000 may lie below 3.
+STRATUM = pl.max_horizontal(pl.col("popularity"), 1.0).log10().round(12).floor().cast(pl.Int64)
 
 
 def find_cut(alive: pl.DataFrame, settings: Selection) -> Cut:
@@ -244,7 +253,13 @@ def find_cut(alive: pl.DataFrame, settings: Selection) -> Cut:
             if facts.height > settings.top_per_relation:
                 row = facts.row(settings.top_per_relation - 1, named=True)
                 last[str(relation)] = (row["popularity"], row["fact_id"])
-    return Cut(threshold, dict(sorted(last.items())))
+    strata: dict[int, str] = {}
+    if settings.per_stratum is not None:
+        above = alive if threshold is None else alive.filter(pl.col("popularity") >= threshold)
+        for (power,), facts in above.group_by(STRATUM.alias("stratum")):
+            if facts.height > settings.per_stratum:
+                strata[int(str(power))] = facts["fact_id"].sort()[settings.per_stratum - 1]
+    return Cut(threshold, dict(sorted(last.items())), dict(sorted(strata.items())))
 
 
 def cut_stage(alive: pl.DataFrame, cut: Cut, rules: Rules) -> pl.DataFrame:
@@ -255,5 +270,8 @@ def cut_stage(alive: pl.DataFrame, cut: Cut, rules: Rules) -> pl.DataFrame:
         orient="row",
     )
     frame = alive.join(last, on="property", how="left", maintain_order="left")
-    frame = frame.with_columns(pl.lit(cut.threshold, pl.Float64).alias("threshold"))
-    return rules.judge(frame, "cut").drop("threshold", "last_popularity", "last_fact")
+    frame = frame.with_columns(
+        pl.lit(cut.threshold, pl.Float64).alias("threshold"),
+        STRATUM.replace_strict(cut.strata, default=None, return_dtype=pl.String).alias("last_of_stratum"),
+    )
+    return rules.judge(frame, "cut").drop("threshold", "last_popularity", "last_fact", "last_of_stratum")
