@@ -1,11 +1,16 @@
 """Facts that hold in several periods or still hold: statuses against a recount day by day."""
 
+import calendar
+import datetime as dt
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.core.contexts import Sampling, sample_contexts
-from anachron.core.dates import Date
+from anachron.core.contexts import Sampling, sample_contexts, sampling_named
+from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.errors import DataError
 from anachron.core.periods import Period
 from anachron.core.several_periods import (
@@ -88,3 +93,85 @@ def test_periods_that_touch_are_one():
     assert periods_text(()) is None and parse_periods(None) == ()
     with pytest.raises(DataError, match="'2001' is not a period"):
         parse_periods("2001")
+
+
+# Periods that span no whole year
+
+
+@st.composite
+def short_periods(draw):
+    """Of two days to two years, with ends known to the day or the month."""
+    first = dt.date(draw(st.integers(1990, 2018)), draw(st.integers(1, 12)), draw(st.integers(1, 28)))
+    last = first + dt.timedelta(draw(st.integers(1, 730)))
+    whole = draw(st.booleans()) and (first.year, first.month) != (last.year, last.month)
+    return Period(*(text[:7] if whole else text for text in (first.isoformat(), last.isoformat())))
+
+
+def days_in(text):
+    """All days of a date, by the calendar of the standard library."""
+    year, month, day = (int(part) for part in [*text.split("-"), "0", "0"][:3])
+    start = dt.date(year, month or 1, day or 1)
+    if day:
+        return [start]
+    span = calendar.monthrange(year, month)[1] if month else 365 + calendar.isleap(year)
+    return [start + dt.timedelta(n) for n in range(span)]
+
+
+@given(period=short_periods(), sampling=st.sampled_from(["timestress", "robustness-2025", "near"]))
+def test_a_short_period_is_asked_about_the_coarsest_dates_that_it_spans(period, sampling):
+    """Against the calendar: years where one lies within it, else months, else days; statuses by each day of a date."""
+    found = contexts_of_periods([period], seed=3, fact_id="f", sampling=sampling_named(sampling, 2030))
+    held = set(map(dt.date.fromordinal, range(period.start.first_day, period.end.last_day + 1)))
+    wholes = {
+        "year": any(set(days_in(str(y))) <= held for y in range(1989, 2022)),
+        "month": any(set(days_in(f"{d.year}-{d.month:02d}")) <= held for d in held), "day": True,
+    }  # fmt: skip
+    coarsest = next(level for level, there in wholes.items() if there)
+    levels = list(GRANULARITIES[GRANULARITIES.index(coarsest) :])
+    assert list(dict.fromkeys(c.granularity for c in found)) == levels
+    assert any(c.status == "correct" for c in found)
+    of_level = {g: [c for c in found if c.granularity == g and c.time is not None] for g in levels}
+    for contexts in of_level.values():
+        assert len({c.time for c in contexts}) == len(contexts) == len(of_level[coarsest])
+    for branch in zip(*of_level.values(), strict=True):
+        top = branch[0]
+        for context in branch:
+            inside = {d in held for d in days_in(context.time)}
+            status = {(True,): "correct", (False,): "incorrect"}.get(tuple(inside), "transitional")
+            refines = sampling != "robustness-2025" and context is not top and top.status == "transitional"
+            assert context.status == ("discarded" if refines else status)
+            assert context.time.startswith(top.time)
+            assert context.alpha == period.alpha(context.time)
+
+
+def test_months_and_days_of_short_periods_are_those_of_the_sampled_positions():
+    """By NumPy: the distinct months, and days, of m + alpha d for 201 values of alpha."""
+    for start, end, unit in (("2019-03-05", "2019-11-20", "M"), ("2019-03-05", "2019-03-25", "D")):
+        first, last = np.datetime64(start), np.datetime64(end)
+        days = first + (last - first) / 2 + np.arange(-5, 5.0001, 0.05) * (last - first)
+        expected = [str(one) for one in np.unique(days.astype(f"datetime64[{unit}]"))]
+        found = contexts_of_periods([Period(start, end)], sampling=sampling_named("timestress", 2100))
+        level = {"M": "month", "D": "day"}[unit]
+        assert [c.time for c in found if c.granularity == level and c.time is not None] == expected
+
+
+def test_no_month_or_day_ends_behind_the_last_day():
+    sampling = replace(sampling_named("timestress", 2024), last_day=Date.parse("2025-06-15").last_day)
+    found = contexts_of_periods([Period("2025-01-10", "2025-06-15")], sampling=sampling)
+    times = {g: [c.time for c in found if c.granularity == g and c.time is not None] for g in ("month", "day")}
+    assert times["month"][-1] == "2025-05" and max(times["day"]) <= "2025-05-31"
+    by_year = contexts_of_periods([Period("2022-12-10", "2025-06-15")], sampling=sampling)
+    assert max(c.time for c in by_year if c.granularity == "year" and c.time) == "2024"
+
+
+def test_several_short_periods_share_months_and_a_year_within_one_is_enough():
+    halves = [Period("2001-02-10", "2001-06-20"), Period("2003-02-10", "2003-06-20")]
+    found = contexts_of_periods(halves, sampling=sampling_named("timestress"))
+    months = {c.time: c.status for c in found if c.granularity == "month" and c.time is not None}
+    assert "year" not in {c.granularity for c in found}
+    assert [t for t, status in months.items() if status == "correct"] == [
+        *(f"2001-{m:02d}" for m in (3, 4, 5)), *(f"2003-{m:02d}" for m in (3, 4, 5)),
+    ]  # fmt: skip
+    assert {months["2001-02"], months["2003-06"]} == {"transitional"} and months["2002-06"] == "incorrect"
+    longer = contexts_of_periods([halves[0], Period("2004", "2006")], sampling=sampling_named("timestress"))
+    assert {c.granularity for c in longer} == set(GRANULARITIES)

@@ -37,9 +37,10 @@ Rome;country;Italy;1990-01-01;1990-01-01;day;
 Iran;head of state;Khamenei;2023-06-01;;late;
 """
 REASONS = {
-    "condor": "no question", "next": "starts after 2024-06-30", "day": "no length", "late": "no correct date",
+    "condor": "no question", "next": "starts after 2024-06-30", "day": "no length",
 }  # fmt: skip
-OTHERS = {"Berlin": 1, "Bonn": 1, "the llama": 1, "Cleveland": 1}
+OPEN = ["Berlin", "Khamenei"]
+OTHERS = {"Berlin": 1, "Bonn": 1, "the llama": 1, "Cleveland": 1, "Khamenei": 0}
 
 
 def run(*words: object) -> int:
@@ -58,11 +59,16 @@ def test_every_fact_is_asked_or_listed_with_its_reason(facts: Path):
     left_out = dict(data.left_out.select("given_id", "reason").iter_rows())
     assert left_out.keys() == REASONS.keys()
     assert all(left_out[name].startswith(reason) for name, reason in REASONS.items()), left_out
-    assert data.about["given_id"].to_list() == ["berlin", "bonn", "llama", "gc | gc2"]
+    assert data.about["given_id"].to_list() == ["berlin", "bonn", "llama", "gc | gc2", "late"]
     others = dict(data.table.select("object_label", "other_objects").unique().iter_rows())
     assert others == OTHERS  # "Capital" and "capital" are one relation, and what cannot be asked counts
     times = {text: Date.parse(text) for text in data.table["time"].drop_nulls().unique()}
-    assert max(date.last_day for date in times.values()) == Date(2023).last_day
+    of_years = set(data.table.filter(pl.col("object_label") != "Khamenei")["time"].drop_nulls())
+    assert max(date.last_day for name, date in times.items() if name in of_years) == Date(2023).last_day
+    late = data.table.filter(pl.col("object_label") == "Khamenei")  # no whole year: months, and days in them
+    assert late["granularity"].unique(maintain_order=True).to_list() == ["month", "day"]
+    held = late.filter(pl.col("granularity") == "month", pl.col("status") == "correct")["time"].to_list()
+    assert held == [*(f"2023-{m:02d}" for m in range(6, 13)), *(f"2024-{m:02d}" for m in range(1, 7))]
     berlin = data.table.filter(pl.col("object_label") == "Berlin", pl.col("granularity") == "year")
     correct = berlin.filter(pl.col("status") == "correct")["time"].to_list()
     assert berlin["end"].null_count() == berlin.height
@@ -121,12 +127,12 @@ def test_statements_written_are_the_data_set(facts: Path, tmp_path: Path):
     assert built.table.equals(direct.table) and built.until == 2023
     again = load_dataset(str(tmp_path / "set.csv"))
     assert again.table.equals(direct.table) and again.fingerprint() == direct.fingerprint()
-    no_alpha = pl.read_csv(tmp_path / "set.csv", infer_schema=False).filter(pl.col("ObjectLabel") != "Berlin")
+    no_alpha = pl.read_csv(tmp_path / "set.csv", infer_schema=False).filter(~pl.col("ObjectLabel").is_in(OPEN))
     no_alpha.drop("Alpha").write_csv(tmp_path / "plain.csv")
-    expected = direct.table.filter(pl.col("object_label") != "Berlin")
+    expected = direct.table.filter(~pl.col("object_label").is_in(OPEN))
     assert load_dataset(str(tmp_path / "plain.csv")).table.equals(expected)
     parameters = read_json(tmp_path / "set.csv.manifest.json")["parameters"]
-    assert (parameters["as_of"], parameters["left_out"], parameters["until"]) == ("2024-06-30", 4, 2023)
+    assert (parameters["as_of"], parameters["left_out"], parameters["until"]) == ("2024-06-30", 3, 2023)
     assert pl.read_csv(tmp_path / "set.csv.left_out.csv").equals(direct.left_out.with_columns(pl.col("rows").cast(int)))
 
 

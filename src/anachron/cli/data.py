@@ -43,16 +43,16 @@ def contexts(
 
     Example: anachron contexts --start 2009-01-20 --end 2017-01-20
     """
-    from anachron.core.contexts import sample_contexts, sampling_named
+    from anachron.core.contexts import sampling_named
     from anachron.core.periods import Period
+    from anachron.core.several_periods import contexts_of_periods
 
-    sampled = sample_contexts(
-        Period(start, end),
+    sampled = contexts_of_periods(
+        [Period(start, end)],
         boundaries=boundaries,  # type: ignore[arg-type]
         seed=seed,
         fact_id=fact_id,
-        sampling=sampling_named(sampling),
-        until=until,
+        sampling=sampling_named(sampling, until),
     )
     for c in sampled:
         print(json.dumps({"granularity": c.granularity, "time": c.time, "status": c.status, "alpha": c.alpha}))

@@ -1,6 +1,7 @@
 """Facts that hold in more than one period, and facts that still hold: their dates, statuses and positions."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from anachron.core.contexts import Context, Sampling, check_equal_counts, sample_contexts
 from anachron.core.dates import GRANULARITIES, Date
@@ -76,11 +77,27 @@ def contexts_of_periods(
 ) -> list[Context]:
     """Contexts of a fact that holds in each of some closed periods, as `sample_contexts` gives them of one.
 
-    The dates are those that are sampled for any of the periods; statuses are by `status_in`, positions by `alpha_in`.
-    Finer dates of a transitional year are discarded where each refines a year, as for one period.
+    Where no year lies within a period, of those that may be asked about, months are asked about in their place; where
+    no month does, days; and years where no day does either. The dates are those that are sampled for any of the
+    periods; statuses are by `status_in`, positions by `alpha_in`. Finer dates of a transitional year (or month) are
+    discarded where each refines one, as for one period.
 
     Raises `DataError` for a period that is open or of no length.
     """
+    of_years: list[Context] = []
+    for coarsest in GRANULARITIES:
+        found = _contexts_from(periods, boundaries, seed, fact_id, replace(sampling, coarsest=coarsest), other_periods)
+        if any(context.status == "correct" and context.granularity == coarsest for context in found):
+            return found
+        of_years = of_years or found
+    return of_years
+
+
+def _contexts_from(
+    periods: Sequence[Period], boundaries: Boundaries, seed: int, fact_id: str, sampling: Sampling,
+    other_periods: Sequence[Period],
+) -> list[Context]:  # fmt: skip
+    """Contexts of the granularities from the sampling's coarsest on."""
     if len(periods) == 1:
         return sample_contexts(
             periods[0], boundaries=boundaries, seed=seed, fact_id=fact_id, sampling=sampling,
@@ -93,16 +110,18 @@ def contexts_of_periods(
         )
         dates |= {Date.parse(context.time): None for context in sampled if context.time is not None}
     contexts: list[Context] = []
-    for granularity in GRANULARITIES:
+    levels = GRANULARITIES[GRANULARITIES.index(sampling.coarsest) :]
+    for granularity in levels:
         contexts.append(Context(granularity, None, "none", None))
         for date in sorted((d for d in dates if d.granularity == granularity), key=lambda d: d.first_day):
             status = status_in(periods, date, boundaries)
-            refines = sampling.finer == "random" and granularity != "year"
-            if refines and status_in(periods, Date(date.year), boundaries) == "transitional":
+            refines = sampling.finer == "random" and granularity != sampling.coarsest
+            whole = Date(date.year, date.month if sampling.coarsest == "month" else None)
+            if refines and status_in(periods, whole, boundaries) == "transitional":
                 status = "discarded"
             contexts.append(Context(granularity, str(date), status, alpha_in(periods, date, boundaries)))
     if sampling.finer == "random":
-        check_equal_counts({g: [c for c in contexts if c.granularity == g] for g in GRANULARITIES}, periods[0])
+        check_equal_counts({g: [c for c in contexts if c.granularity == g] for g in levels}, periods[0])
     return contexts
 
 

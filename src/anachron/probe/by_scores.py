@@ -10,6 +10,7 @@ from anachron.analysis.analyses.crossed import crossed_of_run
 from anachron.analysis.analyses.decoys import decoys_of_run
 from anachron.analysis.decoys import ALIKE
 from anachron.analysis.metrics import check_scores, fact_metrics
+from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import ConfigError
 from anachron.core.sameness import name_key
 from anachron.data.dataset import Dataset
@@ -52,8 +53,9 @@ class ByScores(Respondent):
         present = self._present(lm, data, facts.questions, out / PRESENT, callbacks)
         scores, about = check_scores(scored.scores), facts.data.about
         assert about is not None  # as of every file of facts
-        years = scores.filter(pl.col("granularity") == "year")
-        timelines = [{"fact_id": fact, "timeline": short_timeline(rows)} for (fact,), rows in years.group_by("fact_id")]
+        level = pl.col("granularity").replace_strict({name: n for n, name in enumerate(GRANULARITIES)})
+        coarsest = scores.filter(level == level.min().over("fact_id"))  # of facts below a year months, or days
+        timelines = [{"fact_id": f, "timeline": short_timeline(rows)} for (f,), rows in coarsest.group_by("fact_id")]
         verdicts = fact_verdicts(scores, fact_metrics(scores), scored.decoys)
         found = (
             about.select("fact_id", "question")

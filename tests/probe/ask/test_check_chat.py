@@ -85,7 +85,7 @@ def test_somebody_who_knows_everything(facts: Path, tmp_path: Path, capsys: pyte
     assert read.height == 5 and set(read["win_rate"]) == {1.0} and read["decoys"].to_list() == [1] * 5
     assert read["won_all"].all() and read["overlap"].min() > 0.8 and read["open_right"].to_list() == [2] * 5
     assert dict(table.select("name", "present").rows())["kz-2"] == "current"
-    assert dict(table.select("name", "left_out").rows())["de-3"].startswith("no correct date")
+    assert dict(table.select("name", "left_out").rows())["de-3"].startswith("it spans no whole year")
     summary = json.loads((tmp_path / "run" / "ask.json").read_text())
     assert summary["win_rate"] == 1 and summary["position_bias"] == 0 and summary["calls"] == len(asked)
     assert summary["served_by"] == {"gpt-like-2025-01-01": len(asked)} and summary["overlap"] > 0.8

@@ -95,7 +95,8 @@ def own_facts(
     """Statements about the facts of a file (`anachron.data.own.rows`), asked under dates up to ``as_of``.
 
     as_of: when the facts were as the file says; one without an end is true up to then, and no later date is asked
-    about. until: the last year asked about; by default, and at most, the last that is over at ``as_of``. sample: so
+    about. A fact that spans no whole year up to then is asked about months, one that spans no whole month about days.
+    until: the last year asked about; by default, and at most, the last that is over at ``as_of``. sample: so
     many facts only, those with the smallest ids. limit: so many of those that can be asked; of the others no statements
     are made, so ``left_out`` lacks some that cannot be asked. given: what was read of the file already.
     language: of the questions and dates, see `anachron.text.languages.language_of`; by default that of ``style``, else
@@ -127,14 +128,14 @@ def own_facts(
             item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today
         )
         asked.append(replace(made, **lives[item.fact.id]))
-    build = partial(
-        make_statements, boundaries=boundaries, seed=seed, sampling=replace(sampling, until=last), style=wording
-    )
+    last_day = today.last_day if until is None else min(Date(until).last_day, today.last_day)
+    dates = replace(sampling, until=last, last_day=last_day)
+    build = partial(make_statements, boundaries=boundaries, seed=seed, sampling=dates, style=wording)
     if limit is not None:
-        asked, dateless = _first(asked, limit, lambda items: _dateless(build(items), last))
+        asked, dateless = _first(asked, limit, lambda items: _dateless(build(items), last_day))
         reasons |= dateless
     table = build(asked)
-    reasons |= _dateless(table, last)
+    reasons |= _dateless(table, last_day)
     table = table.filter(~pl.col("fact_id").is_in(list(reasons)))
     if not table.height:
         counted = "; ".join(
@@ -199,17 +200,17 @@ def _unaskable(period: Period, as_of: Date, boundaries: Boundaries) -> str | Non
     return None
 
 
-def _dateless(table: pl.DataFrame, last: int) -> dict[str, str]:
+def _dateless(table: pl.DataFrame, last_day: int) -> dict[str, str]:
     """The facts that lack a correct or an incorrect date at some granularity, and so have no match, by their id."""
     counted = table.group_by("fact_id").agg(
         (pl.col("status") == status).sum().alias(status) for status in ("correct", "incorrect")
     )
-    reasons = {}
+    reasons, last = {}, Date.from_day_number(last_day)
     for fact, correct, incorrect in counted.iter_rows():
         if not correct:
-            reasons[fact] = f"no correct date: it holds in no whole year up to {last}"
+            reasons[fact] = f"no correct date: it holds on no whole day up to {last}"
         elif not incorrect:
-            reasons[fact] = f"no incorrect date left: it holds in every year asked about, up to {last}"
+            reasons[fact] = f"no incorrect date left: it holds at every date asked about, up to {last}"
     return reasons
 
 

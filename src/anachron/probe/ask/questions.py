@@ -20,6 +20,7 @@ from anachron.text.dates import Wording, bare_date
 
 Group = tuple[str, str]
 OPEN_YEARS = 2  # correct years in which a fact is asked for by an open question
+NO_YEAR = "it spans no whole year, and a model that only answers is asked about years"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +121,10 @@ def questions_about(
 
     Raises `DataError` where no fact can be asked.
     """
-    left_out: dict[str, str] = {}
-    facts: list[FactToAsk] = []
     years = statements.filter(pl.col("granularity") == "year")
+    finer = statements.join(years, on="fact_id", how="anti")["fact_id"].unique(maintain_order=True)
+    left_out: dict[str, str] = dict.fromkeys(finer, NO_YEAR)
+    facts: list[FactToAsk] = []
     for (fact_id,), rows in sorted(years.group_by(["fact_id"], maintain_order=True), key=lambda item: str(item[0][0])):
         first, identity, question = rows.row(0, named=True), str(fact_id), questions.get(str(fact_id))
         dated = rows.select("time", "status", "alpha", "prompt").rows()

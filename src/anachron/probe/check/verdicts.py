@@ -40,7 +40,7 @@ from anachron.analysis.decoys import (
 )
 from anachron.analysis.metrics import GLOBAL, YEAR
 from anachron.analysis.plots.words import year_name
-from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
+from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES, Date
 from anachron.probe.check.levels import CHANCE, KNOWN, OVERLAP, SURE
 
 VERDICTS = ("robust", "known", "shaky", "wrong period", "unknown")  # as people are told, the best first
@@ -121,7 +121,14 @@ def mean_win_rates(facts: pl.DataFrame) -> pl.DataFrame:
 def verdict_in_words(row: Mapping[str, Any]) -> str:
     """A row of `fact_verdicts` as people read it: ``shaky, W 71 %``."""
     doubt = doubt_in_words(row)
-    return f"{row['verdict']}{belief_in_words(row)}, W {100 * row['win_rate']:.0f} %{doubt and '; '}{doubt}"
+    share = f"W {100 * row['win_rate']:.0f} %{dates_in_words(row)}"
+    return f"{row['verdict']}{belief_in_words(row)}, {share}{doubt and '; '}{doubt}"
+
+
+def dates_in_words(row: Mapping[str, Any]) -> str:
+    """By which dates a fact is judged that has matches at some granularity, but not by year: `` by month and day``."""
+    known = [level for level in GRANULARITIES if row.get(f"win_rate_{level}") is not None]
+    return f" by {' and '.join(known)}" if known and "year" not in known else ""
 
 
 def belief_in_words(row: Mapping[str, Any]) -> str:
@@ -242,12 +249,12 @@ WIDTH, SHORT = 100, 30
 
 
 def columns_of(years: Sequence[Mapping[str, Any]], width: int = WIDTH) -> list[dict[str, Any]]:
-    """Year contexts in order of time, merged evenly into at most ``width`` columns.
+    """Year contexts, or others of one granularity, in order of time, merged evenly into at most ``width`` columns.
 
     A column takes the highest score of its years, the mark of the worst error among them (``far`` before
     ``lost``) and is ``valid`` when any of them is correct.
     """
-    ordered = sorted(years, key=lambda c: int(c["time"]))
+    ordered = sorted(years, key=lambda c: Date.parse(c["time"]).first_day)
     count = min(width, len(ordered))
     columns = []
     for i in range(count):
@@ -261,7 +268,8 @@ def columns_of(years: Sequence[Mapping[str, Any]], width: int = WIDTH) -> list[d
 def short_timeline(years: pl.DataFrame, width: int = SHORT) -> str:
     """A fact of one run in one line: a bar of log-probability a year, its own period in brackets: ``▂▁▃[▆█▇]▄▃▂``.
 
-    years: its year contexts, with ``time, status, logp``. Brackets are put where years become correct, and where they
+    years: its year contexts, or others of one granularity, with ``time, status, logp``. Brackets are put where years
+    become correct, and where they
     are so no longer; a bar stands for the best of several years where there are more than fit.
     """
     rows = years.filter(pl.col("time").is_not_null()).with_columns(

@@ -8,12 +8,12 @@ import polars as pl
 from anachron.io.files import Json
 from anachron.io.schemas import ColumnSchema, Schema
 from anachron.probe.check.present import CURRENT, STALE, UNKNOWN
-from anachron.probe.check.verdicts import VERDICT_SCHEMA, VERDICTS, verdict_in_words
+from anachron.probe.check.verdicts import VERDICT_SCHEMA, VERDICTS, WIN_RATES, verdict_in_words
 from anachron.report.terminal.verdicts import today_in_words
 
 SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "start_error_years", "end_error_years")
-# of a check by answers all of them, of one by scores the first
-DOUBTS = ("chance", "ranked_among", "win_rate_low", "win_rate_lost", "weaker_side")
+# of a check by answers all doubts, of one by scores the first, and W by its dates
+DOUBTS = ("chance", "ranked_among", "win_rate_low", "win_rate_lost", "weaker_side", *WIN_RATES)
 TEXTS = ("subject", "relation", "object", "present", "answer", "answer_until", "left_out")
 JUDGED = (CURRENT, STALE, UNKNOWN)
 Run = tuple[str, ...]

@@ -9,14 +9,17 @@ from rich.text import Text
 
 from anachron.io.files import Json
 from anachron.probe.check.present import STALE
-from anachron.probe.check.verdicts import belief_in_words, doubt_in_words
+from anachron.probe.check.verdicts import belief_in_words, dates_in_words, doubt_in_words
 from anachron.report.numbers import percent
 from anachron.report.terminal.tables import crossed_words, decoy_words
 
 STYLES = {"robust": "bold green", "known": "green", "shaky": "yellow", "wrong period": "red", "unknown": "dim"}
 LONGEST = 32  # letters of an object's name that others are lined up with
 BELOW = "    "
-LEGEND = "bars: log-probability of the answer by year, with the fact's period in [ ]; W: share of matches won"
+LEGEND = (
+    "bars: log-probability of the answer by year (by month or day for a shorter fact), with the fact's period in [ ]; "
+    "W: share of matches won"
+)
 
 
 def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
@@ -52,7 +55,11 @@ def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
             about = belief_in_words(row).removeprefix(": ") or doubt_in_words(row)
         said = Text("; ").join(
             Text(words, style=style)
-            for words, style in ((about, ""), (today_in_words(row), "bold red" if row["present"] == STALE else ""))
+            for words, style in (
+                (dates_in_words(row).strip(), ""),
+                (about, ""),
+                (today_in_words(row), "bold red" if row["present"] == STALE else ""),
+            )
             if words
         )
         yield from _wrapped(line, "" if beside else timeline, said, ": " if about else "; ", width)
