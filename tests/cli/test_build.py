@@ -460,7 +460,7 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
         (["statements", "questions.parquet", "--out", "s.csv", "--sample", "0"], 2, "1 or more"),
         (["statements", "broken.jsonl", "--out", "s.csv"], 2, "broken.jsonl: row 1: '1990-13' is not a date"),
         (["statements", "empty.jsonl", "--out", "s.csv"], 2, "row 1: question ' ' is empty"),
-        (["statements", "unmarked.jsonl", "--out", "s.csv"], 2, "row 1: question 'who' must end with '?'"),
+        (["statements", "unmarked.jsonl", "--out", "s.csv"], 2, "row 1: question 'he was.' must end with '?'"),
         (["statements", "twice.jsonl", "--out", "s.csv"], 2, "row 2: the same fact as row 1 (A, B)"),
         (
             ["statements", "questions.parquet", "--out", "questions.parquet"],
@@ -475,7 +475,7 @@ def test_wrong_use_is_one_line(words, code, message, questions, tmp_path, monkey
     row = {"subject_label": "A", "relation_label": "r", "object_label": "B", "start": "1990-13", "end": "1999"}
     Path("broken.jsonl").write_text(json.dumps(row | {"question": "who?"}))
     Path("empty.jsonl").write_text(json.dumps(row | {"question": " "}))
-    Path("unmarked.jsonl").write_text(json.dumps(row | {"question": "who"}))
+    Path("unmarked.jsonl").write_text(json.dumps(row | {"question": "he was."}))
     Path("twice.jsonl").write_text((json.dumps(row | {"start": "1990", "question": "who?"}) + "\n") * 2)
     before = set(tmp_path.iterdir())
     assert run("build", *words) == code

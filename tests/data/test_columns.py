@@ -218,6 +218,24 @@ def test_an_object_with_a_question_mark() -> None:
     assert table.select("prompt", "answer").row(0) == ("what was it?", "Who? Me?")
 
 
+def test_a_statement_that_the_answer_completes_is_split_there_and_written_as_it_was(tmp_path: Path) -> None:
+    """TimeStress, limitations: forms of statement other than a question. Files of facts and of statements alike."""
+    facts = tmp_path / "facts.csv"
+    facts.write_text(
+        "subject,relation,object,start,end,question\n"
+        "USA,president,Barack Obama,2009-01-20,2017-01-20,The president of the USA was\n"
+        "Japan,prime minister,Shinzo Abe,2012-12-26,2020-09-16,who led Japan?\n"
+    )
+    data = load_dataset(str(facts), as_of="2024")
+    asked = set(data.table.filter(pl.col("time") == "2011")["prompt"])
+    assert asked == {"In 2011, the president of the USA was", "In 2011, who led Japan?"}
+    write_table(tmp_path / "statements.csv", to_published(data.table, data.boundaries))
+    statements = pl.read_csv(tmp_path / "statements.csv")
+    assert "In 2011, the president of the USA was Barack Obama" in statements["Statement"].to_list()
+    again = load_dataset(str(tmp_path / "statements.csv"))
+    assert again.table.select("prompt", "answer").equals(data.table.select("prompt", "answer"))
+
+
 @pytest.mark.parametrize(
     ("changes", "value", "rule"),
     [
@@ -240,7 +258,9 @@ def test_an_object_with_a_question_mark() -> None:
             "'who led it? Joe Biden'",
             "followed by its ObjectLabel 'Barack Obama'",
         ),
-        ({"Statement": "he led it, Barack Obama"}, "'he led it, Barack Obama'", r"must be a question ending in '\?'"),
+        ({"Statement": "he led it. Barack Obama"}, "'he led it. Barack Obama'", r"must be a question ending in '\?'"),
+        ({"Statement": "he isBarack Obama"}, "'he isBarack Obama'", r"must be a question ending in '\?'"),
+        ({"Statement": "who? he was Barack Obama"}, "'who? he was Barack Obama'", r"must be a question ending in '\?'"),
         ({"Statement": "Barack Obama"}, "'Barack Obama'", r"must be a question ending in '\?'"),
         ({"Granularity": "day"}, "2011-03", "is not a day; correct Time or Granularity"),
         ({"Granularity": "week"}, "'week'", "use year, month or day"),

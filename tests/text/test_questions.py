@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from anachron.core.errors import DataError
-from anachron.text.questions import check_question, draw_question, fill_question, relation_templates
+from anachron.text.questions import check_question, draw_question, fill_question, question_fault, relation_templates
 
 FOUR = ("a", "b", "c", "d")
 PINNED = [2, 3, 2, 3, 0, 0, 0, 2, 3, 1, 1, 1]  # the first 8 bytes of SHA-256, modulo 4
@@ -72,6 +72,13 @@ def test_a_good_question_passes(answer: str | None) -> None:
     check_question(GOOD, "United States", "Barack Obama", answer)
 
 
+@pytest.mark.parametrize("prompt", ["the president of the United States was", "United States, president:", GOOD[:-1]])
+def test_the_beginning_of_a_statement_passes(prompt: str) -> None:
+    """TimeStress, limitations: other forms of statement."""
+    check_question(prompt, "United States", "Barack Obama")
+    assert question_fault(prompt, "United States", "Barack Obama")[0] == "no question mark"  # of models and templates
+
+
 def test_case_does_not_matter_to_the_subject() -> None:
     check_question(GOOD, "UNITED STATES", "Barack Obama")
 
@@ -84,7 +91,7 @@ def test_a_question_that_opens_like_a_date_but_is_none_passes(question: str) -> 
 @pytest.mark.parametrize(
     ("question", "answer", "rule"),
     [
-        ("who was the president of the United States", None, "must end with"),
+        ("the president of the United States was.", None, "must end with"),
         ("who was the president of the United States? ", None, "must end with"),
         ("who was the president of France?", None, "does not name its subject"),
         ("was Barack Obama the president of the United States?", None, "away"),

@@ -20,6 +20,7 @@ from anachron.core.facts import fact_id
 from anachron.core.periods import Boundaries, Period, Status, check_boundaries
 from anachron.core.several_periods import alpha_in, parse_periods, periods_text
 from anachron.io.schemas import refuse_missing, refuse_rows
+from anachron.text.questions import closing_fault
 
 PUBLISHED = (
     "SubjectID", "SubjectLabel", "RelationID", "RelationLabel", "ObjectID", "ObjectLabel", "StartDate", "EndDate",
@@ -302,16 +303,21 @@ def _alphas(
 
 
 def _split(row: int, statement: str, label: str) -> tuple[str, str]:
-    """Prompt (up to and including its question mark) and answer, which is the object's label."""
-    cut = len(statement) - len(label)
-    prompt, answer = statement[: max(cut, 0)].rstrip(), statement[max(cut, 0) :]
-    if answer.lower() == label.lower() and prompt.endswith("?") and prompt != "?":
+    """Prompt and answer, which is the object's label. The prompt ends with its question mark, or is the beginning of a
+    statement that the answer completes."""
+    cut = max(len(statement) - len(label), 0)
+    prompt, answer = statement[:cut].rstrip(), statement[cut:]
+    ends_with_it = bool(prompt) and answer.lower() == label.lower()
+    if ends_with_it and prompt.endswith("?") and prompt != "?":
         return prompt, answer
-    question, mark, answer = statement.rpartition("? ")
-    if mark and question.strip() and answer.strip().removesuffix(".").lower() == label.removesuffix(".").lower():
-        return question + "?", answer.strip()
+    question, mark, rest = statement.rpartition("? ")
+    if mark and question.strip() and rest.strip().removesuffix(".").lower() == label.removesuffix(".").lower():
+        return question + "?", rest.strip()
+    if ends_with_it and "?" not in statement and statement[cut - 1].isspace() and closing_fault(prompt) is None:
+        return prompt, answer
     raise DataError(
-        f"row {row}: Statement {statement!r} must be a question ending in '?' followed by its ObjectLabel {label!r}"
+        f"row {row}: Statement {statement!r} must be a question ending in '?', or the beginning of a statement, "
+        f"followed by its ObjectLabel {label!r}"
     )
 
 

@@ -13,6 +13,7 @@ from anachron.data.statements import FactWithQuestion
 from anachron.io.schemas import NOT_BLANK, CellRule, ColumnSchema, Schema
 from anachron.io.stores import Place
 from anachron.io.tables import read_table
+from anachron.text.questions import CLOSED
 
 FACTS_SCHEMA: dict[str, Any] = {
     "fact_id": pl.String, "subject_id": pl.String, "subject_label": pl.String, "subject_description": pl.String,
@@ -27,7 +28,10 @@ OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))
 QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | QUESTION_COLUMNS
 # What statements cannot be made without. Facts written by hand need no more.
 ASKED = ("subject_label", "relation_label", "object_label", "start", "end", "question")
-MARKED = CellRule(lambda question: question.str.ends_with("?"), "must end with '?'")
+OPEN = CellRule(
+    lambda question: ~pl.any_horizontal(question.str.ends_with(mark) for mark in CLOSED),
+    "must end with '?' or, as the beginning of a statement, with the word that the answer follows",
+)
 
 
 def read_questions(path: Place | str) -> pl.DataFrame:
@@ -35,13 +39,13 @@ def read_questions(path: Place | str) -> pl.DataFrame:
 
     Columns that are nested in Parquet (``questions``, ``other_periods``) may be missing, or JSON lines' own lists.
     Raises `DataError` for missing columns, an empty table, a row without a value that statements need and a question
-    without its mark.
+    behind which no answer can go on.
     """
     raw = read_table(path)
     types = QUESTIONS_SCHEMA | ({"other_periods": OTHER_PERIODS} if "other_periods" in raw.columns else {})
     columns = {name: ColumnSchema(kind, optional=True) for name, kind in types.items()}
     columns |= dict.fromkeys(ASKED, ColumnSchema(filled=True, rules=(NOT_BLANK,)))
-    columns["question"] = ColumnSchema(filled=True, rules=(NOT_BLANK, MARKED))
+    columns["question"] = ColumnSchema(filled=True, rules=(NOT_BLANK, OPEN))
     remedy = "" if "question" in raw.columns else "verbalize the facts first"
     table = Schema(str(path), columns, remedy=remedy).read(raw)
     if not table.height:

@@ -17,6 +17,7 @@ from anachron.text.words import words_of
 
 SUBJECT_SLOT = "[SUBJ]"
 PARAPHRASES = 4
+CLOSED = (".", "!", ";", "。", "！", "．")  # of a sentence that is complete without an answer
 QUESTION_MARKS = ("?", "？", "؟")  # of European, East Asian and Arabic scripts
 
 
@@ -65,25 +66,30 @@ _LEFT_DATE = re.compile(
 def check_question(question: str, subject: str, object: str, answer: str | None = None) -> None:
     """Raise `DataError` unless a question is fit to be asked under any date.
 
-    Rules: it ends with ``?``; it starts in lower case unless with a name; it names the subject, as a whole word; it
-    does not give the object away; it holds no date of its own; and the answer, when given, is the object's
-    label (case and a trailing full stop aside).
+    Rules: it ends with ``?``, or is the beginning of a statement that the answer completes; it starts in lower case
+    unless with a name; it names the subject, as a whole word; it does not give the object away; it holds no date of its
+    own; and the answer, when given, is the object's label (case and a trailing full stop aside).
     """
-    fault = question_fault(question, subject, object, answer)
+    fault = question_fault(question, subject, object, answer, statements=True)
     if fault is not None:
         raise DataError(fault[1])
 
 
 def question_fault(
-    question: str, subject: str, object: str, answer: str | None = None, language: str = "English"
-) -> tuple[str, str] | None:
+    question: str, subject: str, object: str, answer: str | None = None, language: str = "English", *,
+    statements: bool = False,
+) -> tuple[str, str] | None:  # fmt: skip
     """What `check_question` would refuse a question for: the rule's short name, for counting, and the message.
 
+    statements: whether the beginning of a statement will do, which the answer completes (TimeStress, limitations).
     language: of the question. Those of others than English may decline the subject, so one of its longer words is
     enough; and their words for dates are not known.
     """
     if not is_question(question, language):
-        return "no question mark", f"question {question!r} must end with '?'"
+        if not statements:
+            return "no question mark", f"question {question!r} must end with '?'"
+        if (closed := closing_fault(question)) is not None:
+            return "no place for the answer", closed
     if language != "English":
         return _foreign_fault(question, subject, object, answer)
     first = question.split()[0]
@@ -105,6 +111,16 @@ def question_fault(
 def is_question(text: str, language: str = "English") -> bool:
     """Whether a text ends as a question does in English, or in any language."""
     return text.endswith("?" if language == "English" else QUESTION_MARKS)
+
+
+def closing_fault(prompt: str) -> str | None:
+    """Why an answer cannot go on behind the beginning of a statement; None where it can, as behind a question."""
+    if prompt and not prompt[-1].isspace() and not prompt.endswith(CLOSED):
+        return None
+    return (
+        f"question {prompt!r} must end with '?' or, as the beginning of a statement ('the capital of France was'), "
+        "with the word that the answer follows"
+    )
 
 
 def _foreign_fault(question: str, subject: str, object: str, answer: str | None) -> tuple[str, str] | None:

@@ -83,7 +83,7 @@ BROKEN = {  # what is wrong -> (row of the file, where and what the message must
     "an open quote": ('Germany,capital,"Bonn,1949,1990', ["not a table", "must close it"]),
 }
 QUESTIONS = {  # a question of Germany, capital, Berlin -> what is said
-    "what was the capital of Germany": "must end with '?'",
+    "the capital of Germany was.": "must end with '?' or, as the beginning of a statement",
     "What was the capital of Germany?": "'What' must start in lower case",
     "what was the capital?": "does not name its subject 'Germany'",
     "was Berlin the capital of Germany?": "gives its answer 'Berlin' away",
@@ -113,7 +113,7 @@ def test_a_question_that_cannot_follow_a_date_is_refused(tmp_path: Path, questio
 MORE = {  # columns that only some files have: (header, rows, what is said)
     "popularity": ("popularity", ["many"], "row 1, popularity: 'many' is not a number"),
     "negative": ("popularity", ["-3"], "row 1, popularity: '-3' is not a number of 0 or more"),
-    "no mark": ("present_question", ["who rules"], "row 1, present_question: question 'who rules' must end"),
+    "no mark": ("present_question", ["the ruler is."], "row 1, present_question: question 'the ruler is.' must end"),
     "two names": ("Subject", ["France"], "the columns 'subject' and 'Subject' both mean subject"),
     "synonym": ("subject_label", ["France"], "the columns 'subject' and 'subject_label' both mean subject"),
     "twice": ("end", ["1990"], "two columns are called 'end'"),

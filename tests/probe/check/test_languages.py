@@ -68,7 +68,7 @@ def test_any_other_language_by_openings_and_own_questions(tmp_path: Path) -> Non
     years = asked.data.table.filter(pl.col("granularity") == "year", pl.col("time").is_not_null())
     assert years["prompt"].str.contains(r"^\d{4}年、日本の首相は誰でしたか？$").all() and years.height >= 10
     assert asked.questions[0].question == "日本の首相は誰ですか？" and asked.data.language == "Japanese"
-    with pytest.raises(DataError, match="must end with"):
+    with pytest.raises(DataError, match="does not name its subject"):
         read_facts(facts, as_of=AS_OF)
 
 

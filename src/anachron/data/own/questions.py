@@ -13,7 +13,7 @@ from anachron.data.own.files import as_table
 from anachron.data.own.rows import Fault, GivenFact
 from anachron.data.question_tables import QUESTION_COLUMNS
 from anachron.text.languages import Language, language_of
-from anachron.text.questions import is_question, question_fault
+from anachron.text.questions import closing_fault, question_fault
 from anachron.text.templates import NO_TEMPLATES, FactToWord, Verbalised, by_templates_or_role
 
 RELATED = {  # what people write, and relations that it may mean; which one only they know
@@ -78,12 +78,16 @@ def question_faults(item: GivenFact, language: str = "English") -> list[Fault]:
     """What is wrong with the questions that the rows of a fact bring. language: the name of theirs."""
     faults = []
     fact = item.fact
-    if item.question and (fault := question_fault(item.question, fact.subject, fact.object, language=language)):
+    if item.question and (fault := own_fault(item.question, fact, language)):
         faults.append(Fault(item.rows[0], "question", fault[1]))
     present = item.present_question
-    if present is not None and not is_question(present, language):
-        faults.append(Fault(item.rows[0], "present_question", f"question {present!r} must end with '?'"))
+    if present is not None and (closed := closing_fault(present)):
+        faults.append(Fault(item.rows[0], "present_question", closed))
     return faults
+
+
+def own_fault(question: str, fact: Fact, language: str) -> tuple[str, str] | None:
+    return question_fault(question, fact.subject, fact.object, language=language, statements=True)
 
 
 def facts_to_ask(items: Iterable[GivenFact], language: Language | None = None) -> pl.DataFrame:
