@@ -44,6 +44,20 @@ Redirects = Annotated[
 RandomFacts = Annotated[
     str, as_published(help="Whose nearest facts the random ones of a replacement are drawn from: replacements or all.")
 ]
+ValidAtDate = Annotated[
+    bool,
+    typer.Option(
+        "--valid-at-date",
+        help="Of relations with one value at a time, first drop values that did not hold at the snapshot's date.",
+    ),
+]
+CoarseDates = Annotated[
+    str,
+    as_published(
+        help="A triple whose label depends on where in its year, month or decade a date lies: undecided, or as "
+        "published by the first day."
+    ),
+]
 Memory = Annotated[
     float | None,
     typer.Option(
@@ -80,6 +94,8 @@ def updates(
     style: Annotated[str, typer.Option(help="Wording of dates in objects; see build statements.")] = "american",
     seed: Annotated[int, typer.Option(help="Seed for random neighbours, their prompts and the subset.")] = 0,
     random_facts: RandomFacts = "replacements",
+    valid_at_date: ValidAtDate = False,
+    coarse_dates: CoarseDates = "undecided",
     memory: Memory = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
@@ -99,7 +115,8 @@ def updates(
 
     target = place(out)
     more = {"popularity": popularity, "style": style, "seed": seed, "random_facts": random_facts}
-    settings = update_settings(unchanged_groups, neighbours=neighbours, **more)
+    more |= {"valid_at_date": valid_at_date, "coarse_dates": coarse_dates, "neighbours": neighbours}
+    settings = update_settings(unchanged_groups, **more)
     templates = None if cloze is None else read_cloze(cloze)
     merged = None if redirects is None else read_redirects(redirects)
     with progress_bar("buckets") as progress:

@@ -10,10 +10,11 @@ from anachron.cli.build import MinPopularity, Preset, Relations, SelectionOption
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, SpreadOptions, given
 from anachron.cli.output import print_json, progress_bar, say, stdout
-from anachron.cli.updates import ClozeFile, Redirects, UnchangedGroups, update_settings
+from anachron.cli.updates import ClozeFile, CoarseDates, Redirects, UnchangedGroups, ValidAtDate, update_settings
 
 if TYPE_CHECKING:
     from anachron.wikidata.reading.snapshot import Snapshot
+    from anachron.wikidata.updates.build import UpdateSettings
 
 AllStatements = Annotated[
     bool, typer.Option("--all", help="With two snapshots, also show the statements that did not change.")
@@ -44,6 +45,8 @@ def explain(
     popularity: UsePopularity = True,
     min_popularity: MinPopularity = None,
     unchanged_groups: UnchangedGroups = "skip",
+    valid_at_date: ValidAtDate = False,
+    coarse_dates: CoarseDates = "undecided",
     redirects: Redirects = None,
     cloze: ClozeFile = None,
     spread: SpreadOptions,
@@ -59,8 +62,7 @@ def explain(
     """
     from anachron.core.errors import ConfigError
 
-    if not 2 <= len(what) <= 3:
-        raise ConfigError(f"{len(what)} arguments: give a snapshot, or the old and the new one, and the id of an item")
+    _check_number(what)
     for_facts = given(
         facts=facts, preset=None if preset == "timestress" else preset, relations=relations,
         no_popularity=None if popularity else False, min_popularity=min_popularity, workers=spread.workers,
@@ -68,23 +70,30 @@ def explain(
     )  # fmt: skip
     for_changes = given(
         unchanged_groups=None if unchanged_groups == "skip" else unchanged_groups, redirects=redirects, cloze=cloze,
+        valid_at_date=valid_at_date or None, coarse_dates=None if coarse_dates == "undecided" else coarse_dates,
         all=all_ or None,
     )  # fmt: skip
     if (unused := for_changes if len(what) == 2 else for_facts) is not None:
         raise ConfigError(f"{unused} is for {'two snapshots' if len(what) == 2 else 'one snapshot'}; leave it out")
     if len(what) == 3:
-        _explain_changes(
-            what, property, json_, all_=all_, unchanged_groups=unchanged_groups, redirects=redirects, cloze=cloze
-        )
+        settings = update_settings(unchanged_groups, valid_at_date=valid_at_date, coarse_dates=coarse_dates)
+        _explain_changes(what, property, json_, all_=all_, settings=settings, redirects=redirects, cloze=cloze)
         return
-    if Path(what[1]).is_dir():
-        raise ConfigError(f"{what[1]} is a snapshot; give the id of an item behind it, such as Q76")
     thresholds = SelectionOptions(
         preset=preset, relations=relations, popularity=popularity, min_popularity=min_popularity
     )
     if facts is not None and thresholds != SelectionOptions():
         raise ConfigError("--facts brings its own thresholds; leave --preset and the thresholds out")
     _explain_facts(what[0], what[1], property, json_, facts=facts, thresholds=thresholds, spread=spread)
+
+
+def _check_number(what: list[str]) -> None:
+    from anachron.core.errors import ConfigError
+
+    if not 2 <= len(what) <= 3:
+        raise ConfigError(f"{len(what)} arguments: give a snapshot, or the old and the new one, and the id of an item")
+    if len(what) == 2 and Path(what[1]).is_dir():
+        raise ConfigError(f"{what[1]} is a snapshot; give the id of an item behind it, such as Q76")
 
 
 def tell_missing(snapshots: "Sequence[Snapshot]", relations: set[str]) -> None:
@@ -125,8 +134,8 @@ def _explain_facts(
 
 
 def _explain_changes(
-    what: list[str], property: str | None, json_: bool, *, all_: bool, unchanged_groups: str, redirects: Path | None,
-    cloze: Path | None,
+    what: list[str], property: str | None, json_: bool, *, all_: bool, settings: "UpdateSettings",
+    redirects: Path | None, cloze: Path | None,
 ) -> None:  # fmt: skip
     from dataclasses import asdict
 
@@ -139,7 +148,7 @@ def _explain_changes(
     old, new, entity = what
     merged = None if redirects is None else read_redirects(redirects)
     explained = explain_changes(
-        old, new, entity, update_settings(unchanged_groups), property=property, redirects=merged,
+        old, new, entity, settings, property=property, redirects=merged,
         relations_with_templates=None if cloze is None else read_cloze(cloze),
     )  # fmt: skip
     changes = [asdict(change) for change in explained.changes if all_ or change.is_changed]

@@ -5,8 +5,10 @@ Nothing here is shared with the package but the words of literals and of templat
 
 import json
 import math
+from calendar import monthrange
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from anachron.text.cloze import cloze_prompt_text
@@ -21,6 +23,7 @@ STEPS = (
     "ranks", "datatypes", "pages", "meta properties", "known values", "restricted statements", "one value"
 )  # fmt: skip
 LATER = "a later point in time is stated for the same relation"
+ELSEWHEN = "it did not hold at the date of the snapshot"
 PREFERRED = "another value of a functional relation is preferred"
 UNKNOWN = "a triple is not understood"
 NEITHER = "it held at neither date"
@@ -53,6 +56,8 @@ class Pair:
     redirects: dict[str, str]
     label_unchanged: bool = False
     neighbours: int = 10
+    valid: bool = False  # drop values of functional relations that did not hold at the snapshot's date
+    coarse: bool = False  # a label that depends on the day of a date known to the year or less is unknown
 
 
 @dataclass
@@ -69,6 +74,7 @@ class Naive:
     subjects: dict[str, int]
     dropped: dict[str, list[int]]
     left_out: Counter[str]
+    rules: set[int]  # of all triples that were labelled
 
 
 def first_day(text: str) -> Day:
@@ -81,6 +87,23 @@ def first_day(text: str) -> Day:
 def moment(boundary: Row | None) -> Day | None:
     """The day of a start, end or point in time; None where it is not stated, unknown or open."""
     return first_day(boundary["date"]) if boundary is not None and boundary["date"] is not None else None
+
+
+def days_of(boundary: Row | None) -> list[Day]:
+    """The days that a date may mean, the first, the last, and those of its years in between; none without one."""
+    if boundary is None or boundary["date"] is None:
+        return []
+    year, month, day = first_day(boundary["date"])
+    parts = len(boundary["date"].removeprefix("-").split("-"))
+    if boundary["precision"] is not None and boundary["precision"] < 9:
+        length = 10 ** (9 - boundary["precision"])
+        first = year // length * length if length == 10 else (year - 1) // length * length + 1
+        return [(y, m, d) for y in range(first, first + length) for m, d in ((1, 1), (6, 15), (12, 31))]
+    if parts == 1:
+        return [(year, m, d) for m in range(1, 13) for d in range(1, 29)] + [(year, 12, 31)]
+    if parts == 2:
+        return [(year, month, d) for d in range(1, monthrange(year, month)[1] + 1)]
+    return [(year, month, day)]
 
 
 def above(id: str, half: Half, depth: int = 4) -> set[str]:
@@ -136,14 +159,21 @@ def why_dropped(row: Row, half: Half, titles: dict[str, str | None]) -> tuple[st
     return None
 
 
-def passed_over(rows: list[Row], about: Row) -> dict[int, str]:
-    """Section 1, step 6, for one group: places of rows that go, and why."""
+def passed_over(rows: list[Row], about: Row, at: Day | None = None) -> dict[int, str]:
+    """Section 1, step 6, for one group: places of rows that go, and why. at: a day at which values must hold."""
+    elsewhen: dict[int, str] = {}
+    if at is not None and about.get("single_value"):
+        for n, row in enumerate(rows):
+            start, end = days_of(row["start"]), days_of(row["end"])
+            if (end and max(end) < at) or (start and min(start) > at):
+                elsewhen[n] = ELSEWHEN
     gone: dict[int, str] = {}
-    days = [moment(r["point"]) for r in rows]
+    days = [None if n in elsewhen else moment(r["point"]) for n, r in enumerate(rows)]
     dated = [(day, -n) for n, day in enumerate(days) if day is not None]
     if about.get("single_value") and "P585" in (about["separators"] or []) and dated:
         latest = -max((day, rows[-n]["rank"] == "preferred", n) for day, n in dated)[2]  # else the first of a day
         gone = {n: LATER for n in range(len(rows)) if n != latest}
+    gone |= elsewhen
     left = [n for n in range(len(rows)) if n not in gone]
     preferred = [n for n in left if rows[n]["rank"] == "preferred"]
     if about.get("single_value") and len(preferred) == 1:
@@ -151,7 +181,9 @@ def passed_over(rows: list[Row], about: Row) -> dict[int, str]:
     return gone
 
 
-def clean(half: Half, relations: dict[str, Row]) -> tuple[list[Row], list[tuple[Row, tuple[str, str] | None]]]:
+def clean(
+    half: Half, relations: dict[str, Row], valid: bool = False
+) -> tuple[list[Row], list[tuple[Row, tuple[str, str] | None]]]:
     """Section 1: the statements that are kept in their order, and every statement with what became of it."""
     titles = {e["id"]: e["title"] for e in half.entities}
     fates = [(row, why_dropped(row, half, titles)) for row in half.statements]
@@ -160,7 +192,8 @@ def clean(half: Half, relations: dict[str, Row]) -> tuple[list[Row], list[tuple[
         if fate is None:
             groups[row["subject"], row["property"]].append(place)
     for (_, relation), places in groups.items():
-        gone = passed_over([fates[p][0] for p in places], relations.get(relation, {}))
+        at = first_day(half.date) if valid else None
+        gone = passed_over([fates[p][0] for p in places], relations.get(relation, {}), at)
         for n, reason in gone.items():
             fates[places[n]] = (fates[places[n]][0], ("one value", reason))
     return [row for row, fate in fates if fate is None], fates
@@ -282,8 +315,44 @@ def joined(group: list[Row], living: set[str]) -> list[Row]:
 
 
 def label(group: list[Row], s_new: bool, s_gone: bool, relation: str, functional: bool, new_entities: set[str],
-          t0: Day, t1: Day) -> None:  # fmt: skip
-    """Section 3: ``label`` and ``rule`` of each triple of a group."""
+          t0: Day, t1: Day, coarse: bool = False) -> None:  # fmt: skip
+    """Section 3: ``label`` and ``rule`` of each triple of a group.
+
+    coarse: every day that a date may mean is tried, and where they give different labels it is unknown by rule 21; an
+    end before the start counts only where nothing else is possible.
+    """
+    names = [("now", "start"), ("now", "end"), ("now", "point"), ("before", "end")]
+    if coarse:
+        tried: list[list[tuple[str, int]]] = []
+        for t in group:
+            options = [days_of((t[half] or {}).get(name)) or [None] for half, name in names]
+            behind = [[min(later) for at in (t0, t1) if (later := [d for d in o if d and d > at])] for o in options]
+            options = [sorted({o[0], o[-1], *days}, key=str) for o, days in zip(options, behind, strict=True)]
+            found = []
+            for days in product(*options):
+                one = {"now": dict(t["now"] or {}), "before": dict(t["before"] or {}), "flag": t["flag"]}
+                for (half, name), day in zip(names, days, strict=True):
+                    text = None if day is None else f"{day[0]:04d}-{day[1]:02d}-{day[2]:02d}"
+                    one[half][name] = None if text is None else {"date": text}
+                others = [one if other is t else other for other in group]
+                label_once(others, s_new, s_gone, relation, functional, new_entities, t0, t1)
+                found.append((one["label"], one["rule"]))
+            tried.append([pair for pair in found if pair[1] != 4] or found)
+        for t, found in zip(group, tried, strict=True):
+            same = len({name for name, _ in found}) == 1
+            t["label"], t["rule"] = found[0] if same else ("unknown", 21)
+    else:
+        label_once(group, s_new, s_gone, relation, functional, new_entities, t0, t1)
+    if functional and len(group) == 2:
+        labels = [t["label"] for t in group]
+        for i, t in enumerate(group):
+            if t["flag"] == "old" and labels[i] == "unknown" and labels[1 - i] == "new" and t["rule"] > 3:
+                t["label"], t["rule"] = "obsolete", 20
+
+
+def label_once(group: list[Row], s_new: bool, s_gone: bool, relation: str, functional: bool, new_entities: set[str],
+               t0: Day, t1: Day) -> None:  # fmt: skip
+    """Section 3, the first pass, every date taken as its first day."""
     flags = [t["flag"] for t in group]
 
     def between(day: Day | None) -> bool:
@@ -322,11 +391,6 @@ def label(group: list[Row], s_new: bool, s_gone: bool, relation: str, functional
             (19, "unknown", True),
         ]
         t["rule"], t["label"] = next((rule, name) for rule, name, holds in table if holds)
-    if functional and len(group) == 2:
-        labels = [t["label"] for t in group]
-        for i, t in enumerate(group):
-            if t["flag"] == "old" and labels[i] == "unknown" and labels[1 - i] == "new" and t["rule"] > 3:
-                t["label"], t["rule"] = "obsolete", 20
 
 
 def scenario(group: list[Row], s_new: bool) -> str:
@@ -413,8 +477,8 @@ class Builder:
         self.relation_words = {
             p["id"]: p for half in (pair.old, pair.new) for p in half.properties if p["label"] is not None
         }
-        before, old_fates = clean(pair.old, self.relations)
-        self.after, new_fates = clean(pair.new, self.relations)
+        before, old_fates = clean(pair.old, self.relations, pair.valid)
+        self.after, new_fates = clean(pair.new, self.relations, pair.valid)
         there = {e["id"] for e in pair.new.entities}
         self.with_doubles = moved(before, {k: v for k, v in pair.redirects.items() if k not in there})
         self.before = [row for row in self.with_doubles if not row["double"]]
@@ -425,6 +489,7 @@ class Builder:
         self.new_entities = {e["id"] for e in self.created}
         self.dropped: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self.left_out: Counter[str] = Counter()
+        self.rules: set[int] = set()
 
     def is_created(self, entity: Row) -> bool:
         """Only the new snapshot says something of it, and it came into being after the old date."""
@@ -454,7 +519,7 @@ class Builder:
             updates, self.created, self.steps, Counter(t["flag"] for group in groups.values() for t in group),
             changes_of(groups), len(groups), len(changed),
             {"old only": len(self.gone), "new only": len(self.fresh), "both": len(self.stayed)},
-            dict(self.dropped), self.left_out,
+            dict(self.dropped), self.left_out, self.rules,
         )  # fmt: skip
 
     def judge(self, key: tuple[str, str], group: list[Row]) -> list[Row]:
@@ -470,8 +535,9 @@ class Builder:
         functional = bool(self.relations.get(relation, {}).get("single_value"))
         label(
             group, subject in self.new_entities, subject in self.gone, relation, functional, self.new_entities,
-            self.t0, self.t1,
+            self.t0, self.t1, self.pair.coarse,
         )  # fmt: skip
+        self.rules |= {t["rule"] for t in group}
         if any(t["label"] == "unknown" for t in group):
             self.drop(UNKNOWN, group)
             return []

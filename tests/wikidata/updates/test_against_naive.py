@@ -42,14 +42,24 @@ def build(folder: Path, pair: Pair, buckets: int, workers: int = 1) -> Built:
     old, new = write_pair(folder, pair, buckets)
     return build_updates(
         open_snapshot(old), open_snapshot(new), folder / "updates.parquet",
-        UpdateSettings(label_unchanged=pair.label_unchanged, neighbours=pair.neighbours),
+        settings_of(pair),
         templates={id: Cloze(id, tuple(templates)) for id, templates in pair.templates.items()},
         redirects=read_redirects(folder / "redirects.csv"), spread=Spread(workers=workers),
     )  # fmt: skip
 
 
+def settings_of(pair: Pair) -> UpdateSettings:
+    return UpdateSettings(
+        label_unchanged=pair.label_unchanged, neighbours=pair.neighbours, valid_at_date=pair.valid,
+        coarse_dates="undecided" if pair.coarse else "published",
+    )  # fmt: skip
+
+
 def pair_of(seed: int) -> Pair:
-    return replace(random_pair(seed), label_unchanged=seed % 3 == 1, neighbours=(10, 2, 4)[seed % 3])
+    return replace(
+        random_pair(seed), label_unchanged=seed % 3 == 1, neighbours=(10, 2, 4)[seed % 3], valid=seed % 4 > 1,
+        coarse=seed % 2 == 1,
+    )  # fmt: skip
 
 
 def check(built: Built, naive: Naive, seed: int = 0) -> None:
@@ -154,7 +164,8 @@ def test_the_pairs_reach_everything():
     }  # fmt: skip
     assert {reason for naive in found for reason in +naive.left_out} == {NEITHER, SAME, DOUBLE}
     reasons = {reason for naive in found for steps in naive.steps.values() for s in steps for reason in s["dropped"]}
-    assert len(reasons) == 12
+    assert len(reasons) == 13
+    assert {rule for naive in found for rule in naive.rules} == set(range(1, 22))
     assert {len(u["neighborhood"]) for u in updates} >= set(range(9))
 
 
@@ -164,7 +175,7 @@ def test_explain_says_of_every_entity_what_the_updates_hold(tmp_path: Path, seed
     pair = pair_of(seed)
     built = build(tmp_path / "work", pair, buckets=3)
     old, new = (open_snapshot(tmp_path / "work" / name) for name in ("old", "new"))
-    settings = UpdateSettings(label_unchanged=pair.label_unchanged)
+    settings = settings_of(pair)
     given = {"relations_with_templates": pair.templates, "redirects": read_redirects(tmp_path / "work/redirects.csv")}
     told = []
     for id in sorted({row["subject"] for row in pair.new.statements}):

@@ -284,6 +284,9 @@ def test_every_rule_has_a_case_and_words():
     reached = {found for _, _, labels in CASES for found in labels}
     assert {number for _, number in reached} == set(range(1, 21))
     words = rule_words(T0, T1)
-    assert set(words) == {(rule.number, rule.label) for rule in label_rules(T0, T1)} | {(20, "obsolete")}
+    assert set(words) == {(rule.number, rule.label) for rule in label_rules(T0, T1)} | {
+        (20, "obsolete"),
+        (21, "unknown"),
+    }
     assert reached <= {(label, number) for number, label in words}
     assert {label for label, _ in reached} == set(LABELS)

@@ -314,7 +314,7 @@ def build(folder: Path, world: World) -> Built:
     relations = [*ONE, *ONE_AT_A_TIME, *BY_POINT, *MANY]
     return build_updates(
         open_snapshot(old), open_snapshot(new), folder / "updates.parquet",
-        UpdateSettings(popularity=False, neighbours=0),
+        UpdateSettings(popularity=False, neighbours=0, coarse_dates="published"),
         templates={id: Cloze(id, (f"[SUBJ] has the {id} [OBJ]",)) for id in relations},
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ from anachron.wikidata.selection.lookups import missing_from, missing_rules, sca
 from anachron.wikidata.selection.rules import Selection, Steps
 from anachron.wikidata.selection.tally import Tally, count_steps
 from anachron.wikidata.updates.card import card, statistics
-from anachron.wikidata.updates.compare import Comparison, compare_bucket, created_of, day_of, move_triples
+from anachron.wikidata.updates.compare import Comparison, compare_bucket, created_of, move_triples
 from anachron.wikidata.updates.groups import GroupCounts, Sieve, scenarios, wordable
 from anachron.wikidata.updates.judge import kept_triples
 from anachron.wikidata.updates.neighbours import find_neighbours
@@ -30,17 +30,21 @@ from anachron.wikidata.updates.popularity import kept_levels, log_popularity
 from anachron.wikidata.updates.redirects import merged_by, write_redirects
 from anachron.wikidata.updates.slices import buckets_within, split
 from anachron.wikidata.updates.table import EVERY, REPLACED, replacements, updates_table
-from anachron.wikidata.updates.triples import Side, open_side, relation_types, update_steps
+from anachron.wikidata.updates.triples import Side, day_of, open_side, relation_types, update_steps
 from anachron.wikidata.updates.words import put_in_words
 
 COMMAND = "build updates"
 ENDINGS = (".parquet", ".jsonl")
+UNDECIDED, AS_PUBLISHED = "undecided", "published"  # dates known to the year or less
 
 
 @dataclass(frozen=True)
 class UpdateSettings:
     """What the updates depend on besides the snapshots.
 
+    valid_at_date: drop values of functional relations that did not hold at their snapshot's date (WikiFactDiff, section
+    4; its appendix A.1 and the published code keep them). coarse_dates: what becomes of a triple whose label depends on
+    where in its year, month or decade a date lies: ``undecided``, or as ``published``, which takes the first day.
     label_unchanged: label also the groups whose triples are in both snapshots (``--unchanged-groups label``).
     neighbours: number of nearest facts per group. popularity: order by page views of the new snapshot, and write them.
     style: how dates in objects are worded, see `anachron.text.dates`; its language is that of the prompts.
@@ -55,6 +59,8 @@ class UpdateSettings:
     style: str = "american"
     seed: int = 0
     random_facts: str = REPLACED
+    valid_at_date: bool = False
+    coarse_dates: str = UNDECIDED
     class_depth: int = Selection().class_depth
     barred_words: tuple[str, ...] = Selection().barred_words
 
@@ -62,6 +68,8 @@ class UpdateSettings:
         wording_of(self.style)
         if self.random_facts not in (REPLACED, EVERY):
             raise ConfigError(f"random facts {self.random_facts!r}: choose {REPLACED} or {EVERY}")
+        if self.coarse_dates not in (UNDECIDED, AS_PUBLISHED):
+            raise ConfigError(f"coarse dates {self.coarse_dates!r}: choose {UNDECIDED} or {AS_PUBLISHED}")
         if self.neighbours < 0:
             raise ConfigError(f"neighbours {self.neighbours}: give 0 or more")
 
@@ -126,8 +134,9 @@ def comparison_of(old: Side, new: Side, settings: UpdateSettings, work: Place, r
     if redirects:
         write_redirects(work / "redirects.parquet", redirects)
     return Comparison(
-        old, new, steps=update_steps(new.snapshot.wiki), relations=relations, work=work,
-        label_unchanged=settings.label_unchanged, redirected=bool(redirects),
+        old, new, steps=update_steps(new.snapshot.wiki, valid_at_date=settings.valid_at_date), relations=relations,
+        work=work, label_unchanged=settings.label_unchanged, redirected=bool(redirects),
+        valid_at_date=settings.valid_at_date, coarse_undecided=settings.coarse_dates == UNDECIDED,
     )  # fmt: skip
 
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from anachron.core.dates import Date
 from anachron.io.cluster import Spread, map_in_order
 from anachron.io.files import Json, read_json, write_json
 from anachron.io.stores import Place
 from anachron.io.tables import in_our_words, read_parquet, scan_parquet, write_table
-from anachron.wikidata.reading.snapshot import Snapshot, bucket_of, readable
+from anachron.wikidata.reading.snapshot import bucket_of, readable
 from anachron.wikidata.selection.rules import Steps
 from anachron.wikidata.selection.tally import Tally
 from anachron.wikidata.updates.diff import align, changed_groups
@@ -26,6 +25,7 @@ from anachron.wikidata.updates.triples import (
     VALUE,
     Side,
     clean_triples,
+    day_of,
     days_of,
     first_days,
     with_functional,
@@ -44,7 +44,9 @@ class Comparison:
 
     relations: of `anachron.wikidata.updates.triples.relation_types`. label_unchanged: keep the groups in which nothing
     changed too. redirected: whether ``work/redirects.parquet`` holds redirects
-    (`anachron.wikidata.updates.redirects.write_redirects`).
+    (`anachron.wikidata.updates.redirects.write_redirects`). valid_at_date: as of
+    `anachron.wikidata.updates.triples.update_steps`, which made ``steps``. coarse_undecided: whether a label is open
+    that depends on the day of a date which is known to the year or less.
     """
 
     old: Side
@@ -54,6 +56,8 @@ class Comparison:
     work: Place
     label_unchanged: bool = False
     redirected: bool = False
+    valid_at_date: bool = False
+    coarse_undecided: bool = False
 
     @property
     def redirects(self) -> Place:
@@ -74,11 +78,6 @@ class Comparison:
         return self.work / f"{kind}-{bucket:03d}.parquet"
 
 
-def day_of(snapshot: Snapshot) -> int:
-    """Day number of a snapshot; of a month or year its first."""
-    return Date.parse(snapshot.manifest["date"]).first_day
-
-
 def move_triples(comparison: Comparison, spread: Spread) -> None:
     """Put the old triples of subjects that were merged into others where the buckets of those find them."""
     redirects = dict(read_parquet(comparison.redirects).iter_rows())
@@ -96,7 +95,9 @@ def move_triples(comparison: Comparison, spread: Spread) -> None:
 
 def _moved_from(task: tuple[Comparison, int, list[str]]) -> pl.DataFrame:
     comparison, bucket, items = task
-    return clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, items)[1]
+    return clean_triples(
+        comparison.old, bucket, comparison.steps, comparison.relations, items, valid_at_date=comparison.valid_at_date
+    )[1]
 
 
 def put_behind(moved: pl.DataFrame) -> pl.DataFrame:
@@ -158,7 +159,9 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
 
 def _clean(side: Side, comparison: Comparison, bucket: int) -> tuple[Tally, pl.DataFrame]:
     with readable(f"{side.snapshot.folder}: bucket {bucket} of statements or entities"):
-        return clean_triples(side, bucket, comparison.steps, comparison.relations)
+        return clean_triples(
+            side, bucket, comparison.steps, comparison.relations, valid_at_date=comparison.valid_at_date
+        )
 
 
 def _with_moved(old: pl.DataFrame, comparison: Comparison, bucket: int) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -25,13 +25,13 @@ from anachron.wikidata.selection.rules import VALUE_UNKNOWN
 from anachron.wikidata.selection.select import check_tables
 from anachron.wikidata.selection.tally import judge_rows, scan_statements
 from anachron.wikidata.updates.build import UpdateSettings, check_pair, comparison_of
-from anachron.wikidata.updates.compare import Comparison, day_of, put_behind
+from anachron.wikidata.updates.compare import Comparison, put_behind
 from anachron.wikidata.updates.diff import align, merge_candidates
 from anachron.wikidata.updates.groups import Sieve, scenarios, understood, wordable
 from anachron.wikidata.updates.judge import label_bucket
 from anachron.wikidata.updates.labels import rule_words
 from anachron.wikidata.updates.redirects import follow, merged_by
-from anachron.wikidata.updates.triples import COLUMNS, ITEM, KEPT, Side, group_stage, with_functional
+from anachron.wikidata.updates.triples import COLUMNS, ITEM, KEPT, Side, day_of, group_stage, with_functional
 from anachron.wikidata.updates.words import put_in_words
 
 IN_DATA_SET = "in the data set: "
@@ -202,7 +202,8 @@ def _judged(side: Side, subjects: list[str], comparison: Comparison) -> pl.DataF
         with readable(snapshot.part("statements", bucket)):
             judged = judge_rows(snapshot, bucket, statements, side.barred, side.lookups, steps).collect()
         alive = judged.filter(pl.col("dropped").is_null())
-        second = group_stage(alive.select(KEPT), comparison.relations, steps)
+        day = day_of(snapshot) if comparison.valid_at_date else None
+        second = group_stage(alive.select(KEPT), comparison.relations, steps, day)
         parts += [
             judged.filter(pl.col("dropped").is_not_null()).select(*KEPT, "dropped"),
             second.select(*KEPT, "dropped"),

@@ -4,11 +4,11 @@ import polars as pl
 
 from anachron.wikidata.selection.lookups import missing_from
 from anachron.wikidata.selection.tally import compact
-from anachron.wikidata.updates.compare import Comparison, created_of, day_of, triples_of
+from anachron.wikidata.updates.compare import Comparison, created_of, triples_of
 from anachron.wikidata.updates.diff import changed_groups, join_merged, merge_candidates
 from anachron.wikidata.updates.groups import MERGED, SAME, GroupCounts, understood
-from anachron.wikidata.updates.labels import label_triples
-from anachron.wikidata.updates.triples import GROUP, ITEM, first_days
+from anachron.wikidata.updates.labels import SPANNED, label_triples
+from anachron.wikidata.updates.triples import GROUP, ITEM, day_of, first_days, span_of
 
 
 def merged_items(comparison: Comparison) -> set[str]:
@@ -38,7 +38,10 @@ def label_bucket(
         "property", "group", "functional", "flag", "subject_is_new", "subject_only_in_old", "object_is_new",
         *(first_days(boundary).alias(name) for name, boundary in days.items()),
     )  # fmt: skip
-    labelled = label_triples(inner, day_of(comparison.old.snapshot), day_of(comparison.new.snapshot))
+    spans = None
+    if comparison.coarse_undecided:
+        spans = dated.select(span_of(pl.col(name)).alias(name) for name in SPANNED)
+    labelled = label_triples(inner, day_of(comparison.old.snapshot), day_of(comparison.new.snapshot), spans)
     return dated.with_columns(labelled["label"], labelled["rule"])
 
 

@@ -2,10 +2,12 @@
 
 Source: WikiFactDiff, table 5 and section A.3, in the order and with the deviations of the published code: start is
 P580, end is P582, nothing else, and a missing date satisfies no comparison. Labels are the published ones (``static``
-is the paper's "unchanged"), and two that only serve to decide: ``ignore`` and ``unknown``.
+is the paper's "unchanged"), and two that only serve to decide: ``ignore`` and ``unknown``. One rule is ours: what a
+date known to the year or less leaves open is unknown (`UNDECIDED_RULE`).
 """
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 import polars as pl
@@ -13,7 +15,8 @@ import polars as pl
 Label = Literal["new", "obsolete", "static", "ignore", "unknown"]
 LABELS: tuple[Label, ...] = ("new", "obsolete", "static", "ignore", "unknown")
 DEATH = ("P570", "P4602")  # date of death, date of burial or cremation
-OTHERWISE, SECOND_PASS = 19, 20
+BACKWARDS, OTHERWISE, SECOND_PASS, UNDECIDED_RULE = 4, 19, 20, 21
+SPANNED = ("start", "end", "point", "old_end")  # the dates that may be known to the year or less
 FIRST_SECTION = 3  # the second pass leaves alone what these rules decided
 
 # What a triple is judged by. Days are day numbers (see `anachron.core.dates`); null: missing, unknown or unreadable.
@@ -84,6 +87,9 @@ def label_rules(old_day: int, new_day: int) -> tuple[LabelRule, ...]:
 SECOND_PASS_WORDS = "the old one of two values of a functional relation, of which the other is new"
 
 
+UNDECIDED_WORDS = "it depends on where in its year, month or decade a date lies"
+
+
 def _is(flag: str) -> pl.Expr:
     return pl.col("flag") == flag
 
@@ -96,18 +102,17 @@ def _flagged(flag: str) -> pl.Expr:
     return _is(flag).sum().over("group")
 
 
-def label_triples(triples: pl.DataFrame, old_day: int, new_day: int) -> pl.DataFrame:
+def label_triples(triples: pl.DataFrame, old_day: int, new_day: int, spans: pl.DataFrame | None = None) -> pl.DataFrame:
     """The triples with ``label`` and ``rule``, the number of the rule that gave it.
 
     triples: columns `TRIPLE_COLUMNS` and any more, all triples of a group together or apart, in any order.
-    old_day, new_day: day numbers of the snapshots.
+    old_day, new_day: day numbers of the snapshots. spans: of the dates of each triple (`SPANNED`) the ``first`` and the
+    ``last`` day that they may mean. A label that depends on which it was is then ``unknown`` by `UNDECIDED_RULE`;
+    without spans each date is its first day, as published.
     """
-    number, label = pl.lit(OTHERWISE, pl.UInt8), pl.lit("unknown")
-    for rule in reversed(label_rules(old_day, new_day)):
-        holds = rule.holds.fill_null(False)
-        number = pl.when(holds).then(pl.lit(rule.number, pl.UInt8)).otherwise(number)
-        label = pl.when(holds).then(pl.lit(rule.label)).otherwise(label)
-    first = triples.with_columns(number.alias("rule"), label.alias("label"))
+    first = _by_first_rule(triples, old_day, new_day)
+    if spans is not None:
+        first = _where_decided(first, triples, spans, old_day, new_day)
     undecided = (pl.col("label") == "unknown") & (pl.col("rule") > FIRST_SECTION)
     partner_is_new = (_size() == 2) & (pl.col("label") == "new").any().over("group")
     passes = pl.col("functional") & _is("old") & undecided & partner_is_new
@@ -117,7 +122,74 @@ def label_triples(triples: pl.DataFrame, old_day: int, new_day: int) -> pl.DataF
     )
 
 
+def _by_first_rule(triples: pl.DataFrame, old_day: int, new_day: int) -> pl.DataFrame:
+    number, label = pl.lit(OTHERWISE, pl.UInt8), pl.lit("unknown")
+    for rule in reversed(label_rules(old_day, new_day)):
+        holds = rule.holds.fill_null(False)
+        number = pl.when(holds).then(pl.lit(rule.number, pl.UInt8)).otherwise(number)
+        label = pl.when(holds).then(pl.lit(rule.label)).otherwise(label)
+    return triples.with_columns(number.alias("rule"), label.alias("label"))
+
+
+def _where_decided(
+    labelled: pl.DataFrame, triples: pl.DataFrame, spans: pl.DataFrame, old_day: int, new_day: int
+) -> pl.DataFrame:
+    """``labelled`` with `UNDECIDED_RULE` where days that its dates may mean give different labels.
+
+    Each date that may lie before a snapshot or not is tried on the days of `_days_to_try`, those of a triple in all
+    combinations. Days that end it before it starts are no possibility, unless nothing else is.
+    """
+
+    def may_precede(name: str, day: int) -> pl.Expr:
+        span = pl.col(name).struct
+        return ((span.field("first") < day) & (span.field("last") >= day)).fill_null(False)
+
+    open_ = spans.select((may_precede(name, old_day) | may_precede(name, new_day)).alias(name) for name in SPANNED)
+    rows = triples.with_row_index("row").with_columns(open_[name].alias(f"{name}_open") for name in SPANNED)
+    some = pl.any_horizontal(f"{name}_open" for name in SPANNED)
+    tried = rows.filter(some.any().over("group"))
+    if not tried.height:
+        return labelled
+    days = {name: _days_to_try(tried, spans, name, old_day, new_day) for name in SPANNED if tried[f"{name}_open"].any()}
+    found: list[pl.DataFrame] = []
+    for chosen in product(*days.values()):
+        moved = tried.with_columns(
+            pl.when(f"{name}_open").then(day).otherwise(name).alias(name)
+            for name, day in zip(days, chosen, strict=True)
+        )
+        found.append(_by_first_rule(moved, old_day, new_day).select("row", "rule", "label"))
+    of_row = pl.concat(found).group_by("row", maintain_order=True)
+    possible = pl.col("rule") != BACKWARDS
+    kept = of_row.agg(pl.col(name).filter(possible | ~possible.any()).alias(name) for name in ("rule", "label"))
+    clear = pl.col("label").list.n_unique() == 1
+    decided = kept.select(
+        "row",
+        pl.when(clear)
+        .then(pl.col("rule").list.first())
+        .otherwise(pl.lit(UNDECIDED_RULE, pl.UInt8))
+        .alias("found_rule"),
+        pl.when(clear).then(pl.col("label").list.first()).otherwise(pl.lit("unknown")).alias("found_label"),
+    )
+    joined = labelled.with_row_index("row").join(decided, on="row", how="left", maintain_order="left")
+    return joined.with_columns(
+        pl.coalesce("found_rule", "rule").alias("rule"), pl.coalesce("found_label", "label").alias("label")
+    ).drop("row", "found_rule", "found_label")
+
+
+def _days_to_try(tried: pl.DataFrame, spans: pl.DataFrame, name: str, old_day: int, new_day: int) -> list[pl.Series]:
+    """Of each row the first and the last day that a date may mean, and the days behind the snapshots where they lie
+    between them: what holds on either side of these holds of all."""
+    ends = spans[name][tried["row"]].struct.unnest()
+    first, last = ends["first"], ends["last"]
+    between = [
+        pl.repeat(day, tried.height, dtype=pl.Int64, eager=True).clip(first, last)
+        for day in (old_day + 1, new_day + 1)
+        if ((first < day) & (last > day) & tried[f"{name}_open"]).any()
+    ]
+    return [first, *between, last]
+
+
 def rule_words(old_day: int, new_day: int) -> dict[tuple[int, str], str]:
     """(Number, label) of every rule -> what it says."""
     words = {(rule.number, str(rule.label)): rule.words for rule in label_rules(old_day, new_day)}
-    return words | {(SECOND_PASS, "obsolete"): SECOND_PASS_WORDS}
+    return words | {(SECOND_PASS, "obsolete"): SECOND_PASS_WORDS, (UNDECIDED_RULE, "unknown"): UNDECIDED_WORDS}

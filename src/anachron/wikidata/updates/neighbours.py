@@ -16,7 +16,7 @@ from anachron.io.cluster import Spread, cores, map_in_order, worker_count
 from anachron.io.stores import Place
 from anachron.io.tables import in_our_words, read_parquet, scan_parquet, write_table
 from anachron.wikidata.reading.snapshot import bucket_of
-from anachron.wikidata.updates.compare import Comparison, day_of
+from anachron.wikidata.updates.compare import Comparison
 from anachron.wikidata.updates.features import entity_numbers, features_of
 from anachron.wikidata.updates.nearest import (
     Weights,
@@ -26,7 +26,7 @@ from anachron.wikidata.updates.nearest import (
     nearest,
     vectors,
 )
-from anachron.wikidata.updates.triples import GROUP, ITEM
+from anachron.wikidata.updates.triples import GROUP, ITEM, day_of
 from anachron.wikidata.updates.words import entities_in_words, mentioned, with_words
 
 if TYPE_CHECKING:

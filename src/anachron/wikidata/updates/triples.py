@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from anachron.core.dates import Date, astronomical, historical
 from anachron.io.stores import Place
 from anachron.io.tables import write_table
 from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.reading.times import YEAR, first_year
 from anachron.wikidata.selection.lookups import Lookups, all_barred, find_lookups
 from anachron.wikidata.selection.rules import Steps, cleaning_steps
 from anachron.wikidata.selection.select import check_tables
@@ -48,11 +50,22 @@ def open_side(snapshot: Snapshot, barred: Place, words: Sequence[str], depth: in
     return Side(snapshot, find_lookups(snapshot, depth), barred)
 
 
-def update_steps(wiki: str) -> Steps:
-    """The cleaning, then the step for relations that have one value, at all or at a time."""
+def day_of(snapshot: Snapshot) -> int:
+    """Day number of a snapshot; of a month or year its first."""
+    return Date.parse(snapshot.manifest["date"]).first_day
+
+
+def update_steps(wiki: str, *, valid_at_date: bool = False) -> Steps:
+    """The cleaning, then the step for relations that have one value, at all or at a time.
+
+    valid_at_date: whether values of these that did not hold at the snapshot's date go first (WikiFactDiff, section 4,
+    which its appendix A.1 and the published code do not do).
+    """
+    elsewhen = ("it did not hold at the date of the snapshot", pl.col("elsewhen"))
     later = ("a later point in time is stated for the same relation", pl.col("outdated"))
     preferred = ("another value of a functional relation is preferred", pl.col("passed_over"))
-    return Steps([*cleaning_steps(wiki), ("one value", "groups", [later, preferred])])
+    reasons = [*([elsewhen] if valid_at_date else []), later, preferred]
+    return Steps([*cleaning_steps(wiki), ("one value", "groups", reasons)])
 
 
 def relation_types(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
@@ -74,29 +87,34 @@ def with_functional(triples: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFr
 
 
 def clean_triples(
-    side: Side, bucket: int, steps: Steps, relations: pl.DataFrame, subjects: Iterable[str] | None = None
-) -> tuple[Tally, pl.DataFrame]:
+    side: Side, bucket: int, steps: Steps, relations: pl.DataFrame, subjects: Iterable[str] | None = None, *,
+    valid_at_date: bool = False,
+) -> tuple[Tally, pl.DataFrame]:  # fmt: skip
     """The clean triples of a bucket (`KEPT`), in the order of the dump, and what every step dropped.
 
-    subjects: only those of these.
+    subjects: only those of these. valid_at_date: as of `update_steps`, which made the steps.
     """
     statements = scan_statements(side.snapshot, bucket, COLUMNS)
     if subjects is not None:
         statements = statements.filter(pl.col("subject").is_in(list(subjects)))
     tally, rows = alive_rows(side.snapshot, bucket, statements, side.barred, side.lookups, steps)
-    judged = group_stage(rows.select(KEPT).sort("position"), relations, steps)  # joins give rows in any order
+    day = day_of(side.snapshot) if valid_at_date else None
+    judged = group_stage(rows.select(KEPT).sort("position"), relations, steps, day)  # joins give rows in any order
     tally.go_on(tally_of(judged, steps))
     return tally, judged.filter(pl.col("dropped").is_null()).select(KEPT)
 
 
-def group_stage(alive: pl.DataFrame, relations: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+def group_stage(alive: pl.DataFrame, relations: pl.DataFrame, steps: Steps, day: int | None = None) -> pl.DataFrame:
     """Verdicts on the values of each functional relation; needs ``position``. Returns all rows in their order.
 
-    Where points in time tell values apart and one is stated, the latest stays (of several the preferred, else the
-    first in the dump). Of what then is left, the one preferred statement stays, where exactly one is.
+    day: of the snapshot, where values that surely ended before it, or surely started after it, go first. Where points
+    in time tell values apart and one is stated, the latest stays (of several the preferred, else the first in the
+    dump). Of what then is left, the one preferred statement stays, where exactly one is.
     """
     rows = alive.join(relations.filter("functional"), on="property", how="inner")
-    dated = rows.filter(pl.col("by_point")).with_columns(first_days(pl.col("point")).alias("day"))
+    elsewhen = pl.lit(False) if day is None else (_last(pl.col("end")) < day) | (_first(pl.col("start")) > day)
+    rows = rows.with_columns(elsewhen.fill_null(False).alias("elsewhen"))
+    dated = rows.filter(pl.col("by_point") & ~pl.col("elsewhen")).with_columns(first_days(pl.col("point")).alias("day"))
     latest = (
         dated.drop_nulls("day")
         .sort("day", pl.col("rank") == "preferred", "position", descending=[True, True, False])
@@ -106,7 +124,7 @@ def group_stage(alive: pl.DataFrame, relations: pl.DataFrame, steps: Steps) -> p
     rows = rows.join(latest, on=GROUP, how="left")
     rows = rows.with_columns((pl.col("position") != pl.col("latest")).fill_null(False).alias("outdated"))
     chosen = (
-        rows.filter(~pl.col("outdated"))
+        rows.filter(~pl.col("outdated") & ~pl.col("elsewhen"))
         .group_by(GROUP)
         .agg((pl.col("rank") == "preferred").sum().alias("preferred"))
         .filter(pl.col("preferred") == 1)
@@ -121,6 +139,49 @@ def group_stage(alive: pl.DataFrame, relations: pl.DataFrame, steps: Steps) -> p
 def first_days(boundary: pl.Expr) -> pl.Expr:
     """Day number of the first day of a boundary's date (month and day 00 are completed to 01), null without one."""
     return boundary.struct.field("date").map_batches(days_of, return_dtype=pl.Int64)
+
+
+def _first(boundary: pl.Expr) -> pl.Expr:
+    return span_of(boundary).struct.field("first")
+
+
+def _last(boundary: pl.Expr) -> pl.Expr:
+    return span_of(boundary).struct.field("last")
+
+
+SPAN = pl.Struct({"first": pl.Int64, "last": pl.Int64})
+
+
+def span_of(boundary: pl.Expr) -> pl.Expr:
+    """The first and the last day (day numbers) that a boundary's date may mean, by its precision; null without one.
+
+    Of a decade, century or millennium those of all its years; what is coarser is rounded, so its length lies on either
+    side of the year that is written.
+    """
+    return boundary.map_batches(_spans, return_dtype=SPAN)
+
+
+def _spans(boundaries: pl.Series) -> pl.Series:
+    parts = boundaries.struct.unnest().select("date", "precision")
+    distinct = parts.unique().drop_nulls("date")
+    spans = [_span(Date.parse(date), YEAR if precision is None else precision) for date, precision in distinct.rows()]
+    table = distinct.with_columns(
+        pl.Series("first", [first for first, _ in spans], pl.Int64),
+        pl.Series("last", [last for _, last in spans], pl.Int64),
+    )
+    joined = parts.join(table, on=["date", "precision"], how="left", nulls_equal=True, maintain_order="left")
+    return joined.select(pl.struct("first", "last")).to_series()
+
+
+def _span(date: Date, precision: int) -> tuple[int, int]:
+    if precision >= YEAR:
+        return date.first_day, date.last_day
+    length = 10 ** (YEAR - precision)
+    first = first_year(date.year, precision)
+    low, high = (astronomical(date.year if first is None else first) + shift for shift in (0, length - 1))
+    if first is None:
+        low, high = low - length, low + length
+    return Date(historical(low)).first_day, Date(historical(high)).last_day
 
 
 def days_of(texts: pl.Series) -> pl.Series:
