@@ -23,6 +23,7 @@ from anachron.edit.requests import EditRequest
 from anachron.evaluate import joint_edits
 from anachron.evaluate import run as run_module
 from anachron.evaluate import stages as stages_module
+from anachron.evaluate.by_entity import by_entity
 from anachron.evaluate.measure import Measures, measure, measure_apart
 from anachron.evaluate.measures.dated import Dating
 from anachron.evaluate.metrics import summarise, update_metrics
@@ -260,6 +261,46 @@ def test_a_batch_is_one_edit_for_all_its_updates(lm: LanguageModel, tmp_path: Pa
     for one in wanted:
         mine = result.tables["targets"].filter(pl.col("case_id") == one.case_id)
         assert mine["new_after"].to_list() == [t["new"] for t in one.rows["targets"]]
+
+
+def test_an_entity_is_inserted_and_judged_whole(lm: LanguageModel, tmp_path: Path):
+    """WikiFactDiff, section 4: all updates of a subject in one edit on the clean model; against batches by hand."""
+    more = case(
+        4, "France", prompt="The capital of France is", new="Lyon", old="Paris", generalization=(), relation="P36"
+    )
+    result = run_evaluation(lm, cases(more), planned(lm, "FT"), tmp_path / "run", replace(SETTINGS, mode="entity"))
+    of_subject = {"France": ["case 1", "case 4"], "Zürich": ["case 2"], "São Paulo": ["case 3"]}
+    for subject, names in of_subject.items():
+        own = CaseSet("own", "wikifactdiff", tuple(c for c in cases(more).cases if c.case_id in names), {})
+        batch = run_evaluation(lm, own, planned(lm, "FT"), tmp_path / subject, replace(SETTINGS, mode="batch"))
+        found = result.tables["targets"].filter(pl.col("case_id").is_in(names))
+        assert_frame_equal(found.drop("mode"), batch.tables["targets"].drop("mode"), abs_tol=1e-5)
+    table = by_entity(update_metrics(result.tables["targets"], result.tables["neighbours"], result.tables["updates"]))
+    took = {
+        row["case_id"]: row["efficacy_success"]
+        for row in update_metrics(*(result.tables[n] for n in ("targets", "neighbours", "updates"))).to_dicts()
+        if row["method"] == "FT"
+    }
+    row = table.filter(pl.col("method") == "FT").row(0, named=True)
+    assert (row["mode"], row["entities"], row["updates"]) == ("entity", 3, 4)
+    assert row["whole"] == sum(all(took[n] == 1 for n in names) for names in of_subject.values()) / 3
+    assert row["each"] == pytest.approx(sum(sum(took[n] for n in v) / len(v) for v in of_subject.values()) / 3)
+    with pytest.raises(ConfigError, match="size 2: a number of updates from 1 on, for the modes batch and sequential"):
+        replace(SETTINGS, mode="entity", size=2)
+
+
+def test_an_entity_of_which_an_update_failed_is_not_whole():
+    base = {"mode": "entity", "method": "FT", "variant": "plain", "status": "done"}
+    rows = [
+        base | {"case_id": "1", "subject": "a", "efficacy_success": 1.0},
+        base | {"case_id": "2", "subject": "a", "efficacy_success": None, "status": "failed"},
+        base | {"case_id": "3", "subject": "b", "efficacy_success": 1.0},
+        base | {"case_id": "4", "subject": "c", "efficacy_success": None},  # nothing tells
+        base | {"case_id": "5", "subject": None, "efficacy_success": 0.0},
+    ]
+    (row,) = by_entity(pl.DataFrame(rows)).to_dicts()
+    assert (row["entities"], row["updates"], row["whole"], row["each"]) == (3, 4, 1 / 3, 0.5)
+    assert 0 <= row["whole_low"] < 1 / 3 < row["whole_high"] <= 1
 
 
 def test_a_sequence_measures_all_its_updates_under_all_its_edits(lm: LanguageModel, tmp_path: Path):

@@ -121,7 +121,9 @@ def _check_outputs(method: str, out: Path, save_model: Path | None) -> None:
 class EvaluationOptions:
     """How updates are made and what is measured."""
 
-    mode: Annotated[str, typer.Option(help="How updates are made: independent, batch or sequential.")] = "independent"
+    mode: Annotated[str, typer.Option(help="How updates are made: independent, batch, entity or sequential.")] = (
+        "independent"
+    )
     size: Annotated[
         int | None,
         typer.Option(

@@ -11,7 +11,8 @@
     past_scores.parquet         the past facts as a score table, which ``anachron report`` reads
 
 Modes: ``independent`` edits each start from the clean model, as the papers evaluate, and a part of them is made and
-measured together; ``batch`` makes many updates true in one edit; ``sequential`` makes one after the other, or batches
+measured together; ``batch`` makes many updates true in one edit, ``entity`` all those of one subject, as for a new
+entity with all that is said of it (WikiFactDiff, section 4); ``sequential`` makes one after the other, or batches
 of them, each on top of the ones before, and measures all at the end.
 """
 
@@ -60,7 +61,7 @@ class EvaluateSettings:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ConfigError(f"mode {self.mode!r}: choose one of {', '.join(MODES)}")
-        if self.size is not None and (self.mode == "independent" or self.size < 1):
+        if self.size is not None and (self.mode not in ("batch", "sequential") or self.size < 1):
             raise ConfigError(
                 f"size {self.size}: a number of updates from 1 on, for the modes batch and sequential only"
             )
@@ -88,8 +89,7 @@ def run_evaluation(
         lm, cases, methods, folder, mode=settings.mode, measures=settings.measures, more={"size": settings.size}
     ) as (run, measures):
         runner = Runner(lm, cases, settings.mode, measures, run, callbacks)
-        whole = {"independent": None, "batch": settings.size or len(cases.cases), "sequential": len(cases.cases)}
-        parts = in_parts(cases.cases, whole[settings.mode])
+        parts = _parts(cases.cases, settings)
         clean = Stage(CLEAN, parts)
         runner.compute_clean(clean)
         for planned in methods:
@@ -100,6 +100,17 @@ def run_evaluation(
             past = past_scores(tables["dated"], tables["targets"], cases.cases, lm.style.kind)
             run.write_table("past_scores.parquet", past)
         return runner.finish(tables)
+
+
+def _parts(cases: Sequence[EditCase], settings: EvaluateSettings) -> list[Sequence[EditCase]]:
+    """What is made and measured together."""
+    if settings.mode == "entity":
+        of_subject: dict[str, list[EditCase]] = {}
+        for case in cases:
+            of_subject.setdefault(case.subject, []).append(case)
+        return [*of_subject.values()]
+    whole = {"independent": None, "batch": settings.size or len(cases), "sequential": len(cases)}
+    return in_parts(cases, whole[settings.mode])
 
 
 @contextmanager
@@ -230,5 +241,5 @@ def _sequential(
 
 
 Work = Callable[[Runner, Planned, int | None, Sequence[EditCase], int], Iterator[CaseResult]]
-WORK: dict[str, Work] = {"independent": _independent, "batch": _batch, "sequential": _sequential}
+WORK: dict[str, Work] = {"independent": _independent, "batch": _batch, "entity": _batch, "sequential": _sequential}
 MODES = tuple(WORK)

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from anachron.core.errors import ConfigError, DataError
+from anachron.evaluate.by_entity import by_entity
 from anachron.evaluate.by_popularity import bleedover_bins, bleedover_by_popularity, by_popularity
 from anachron.evaluate.measures.dated_metrics import bleedover_by_date, by_way
 from anachron.evaluate.paired_tests import OF_DATED, OF_EDITS, paired_tests
@@ -21,7 +22,7 @@ from anachron.report.figures.bleedover import bleedover_by_date as draw_by_date
 from anachron.report.figures.present_and_past import present_and_past
 
 FIGURE, BY_DATE, BY_POPULARITY = "bleedover", "bleedover_by_date", "by_popularity.csv"
-NEIGHBOURS_BY_POPULARITY = "bleedover_by_popularity.csv"
+NEIGHBOURS_BY_POPULARITY, BY_ENTITY = "bleedover_by_popularity.csv", "by_entity.csv"
 TESTS, DATED_TESTS = "paired_tests", "present_and_past_tests"
 
 
@@ -32,17 +33,19 @@ def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.
     methods against the unedited model, ``bleedover.csv`` and the figure of that name bleedover by similarity and
     popularity. What cannot be made is left out, and a note says why. ``by_popularity.csv`` is the summary by the
     popularity of the subject, ``bleedover_by_popularity.csv`` bleedover by that of the neighbours, each where one is
-    known.
+    known; ``by_entity.csv``, in the mode entity, how many entities have all their updates.
     """
     metrics, summary = of_edits(tables)
     write_table(out / "metrics.parquet", metrics)
-    for name in (BY_POPULARITY, NEIGHBOURS_BY_POPULARITY):
+    for name in (BY_POPULARITY, NEIGHBOURS_BY_POPULARITY, BY_ENTITY):
         (out / name).unlink(missing_ok=True)
     if metrics["popularity"].is_not_null().any():
         write_table(out / BY_POPULARITY, by_popularity(metrics))
     if tables["neighbours"]["popularity"].is_not_null().any():
         by_neighbour = bleedover_by_popularity(tables["neighbours"], tables["updates"])
         write_table(out / NEIGHBOURS_BY_POPULARITY, by_neighbour)
+    if (of_entities := metrics.filter(pl.col("mode") == "entity")).height:
+        write_table(out / BY_ENTITY, by_entity(of_entities))
     write_edits(summary, out)
     write_tests(paired_tests(metrics, OF_EDITS), out, TESTS)
     (out / f"{FIGURE}.csv").unlink(missing_ok=True)
