@@ -16,7 +16,7 @@ import pytest
 
 from anachron.cli.main import run_command
 from anachron.lm.tokenizers import demo_folder
-from support.llm_server import Reply, chat, error, good_answer, good_questions, parts_of, serving
+from support.llm_server import Reply, chat, error, good_answer, good_questions, parts_of, prompt_of, serving
 
 KEY = "sk-very-secret-0123456789"
 SUBJECTS = ("Spain", "Italy", "Peru", "Chile", "Cuba", "Mali", "Togo", "Oman", "Iran", "Iraq")
@@ -168,6 +168,29 @@ def test_a_model_that_is_good_and_bad(facts: Path, tmp_path: Path, capsys: pytes
     assert second["usage"]["cost"] == pytest.approx(usage["cost"] / 8)  # of the answer that is cut off again
     assert second["usage"]["cost_of_all_runs"] == pytest.approx(usage["cost"])
     assert second["failed"] == first["failed"]
+
+
+def test_ones_own_instructions_stand_in_the_place_of_ours(facts: Path, tmp_path: Path, capsys):
+    """As the papers' own prompts are given; the form of the reply is asked for all the same."""
+    own, out = tmp_path / "own.txt", tmp_path / "q.parquet"
+    own.write_text("Turn the fact into four questions in the past tense.\n")
+    with serving(lambda r, n: good_answer(r)) as server:
+        assert run(facts, "--out", tmp_path / "ours.parquet", *by_model(server.url, "--limit", 2)) == 0
+        ours = len(server.requests)
+        assert run(facts, "--out", out, *by_model(server.url, "--limit", 2, "--instructions", own)) == 0
+        asked = [prompt_of(request) for request in server.requests[ours:]]
+    assert len(asked) == 2  # other words, so the kept answers are not those of these
+    for prompt in asked:
+        assert prompt.startswith("Turn the fact into four questions in the past tense.\n\nReply with one JSON object")
+        assert "quiz" not in prompt and "The fact:" in prompt and "The date phrase:" in prompt
+    assert manifest(out)["parameters"]["instructions"] == "Turn the fact into four questions in the past tense."
+    out = tmp_path / "other.parquet"
+    assert run(facts, "--out", out, "--templates", "--instructions", own) == 2
+    assert "--instructions is for --llm" in capsys.readouterr().err
+    own.write_text(" \n")
+    assert run(facts, "--out", out, *by_model("http://127.0.0.1:9/v1", "--instructions", own)) == 2
+    assert "is empty; leave the option out for ours" in capsys.readouterr().err
+    assert run(facts, "--out", out, *by_model("http://127.0.0.1:9/v1", "--instructions", tmp_path / "no.txt")) == 2
 
 
 def test_questions_of_one_server_are_not_those_of_another(facts: Path, tmp_path: Path):

@@ -239,6 +239,27 @@ class LlmOptions:
         return LlmSettings(model, base_url, **asdict(self))
 
 
+Instructions = Annotated[
+    Path | None,
+    typer.Option(help="Text file with instructions for the model, in place of ours; how to reply is added to it."),
+]
+
+
+def instructions_in(path: Path | None) -> str | None:
+    """The text of such a file. Raises `ConfigError` where it cannot be read or is empty."""
+    from anachron.core.errors import ConfigError
+
+    if path is None:
+        return None
+    try:
+        text = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--instructions {path} cannot be read as text: {error}") from None
+    if not text:
+        raise ConfigError(f"--instructions {path} is empty; leave the option out for ours")
+    return text
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
     """How runs are compared: the options of `anachron.write_metrics`."""

@@ -11,12 +11,14 @@ from anachron.cli.commands import SELDOM, as_published
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AnswerFolder,
+    Instructions,
     JsonFlag,
     LlmBaseUrl,
     LlmOptions,
     SnapshotArgument,
     SpreadOptions,
     Style,
+    instructions_in,
     split_commas,
 )
 from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
@@ -181,6 +183,7 @@ def cloze(
     style: Style = "american",
     seed: Annotated[int, typer.Option(help="Seed for drawing the triples.")] = 0,
     asking: LlmOptions,
+    instructions: Instructions = None,
     cache: AnswerFolder = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
@@ -195,7 +198,8 @@ def cloze(
 
     counts = cloze_templates(
         snapshot, out, asking.settings(llm, base_url), relations=split_commas(relations or ""), triples=triples,
-        most_popular=most_popular, style=style, seed=seed, cache=cache, spread=spread.over(), callbacks=on_screen(),
+        most_popular=most_popular, style=style, seed=seed, cache=cache, spread=spread.over(),
+        instructions=instructions_in(instructions), callbacks=on_screen(),
     )  # fmt: skip
     if json_:
         print_json({"out": str(out), **counts})

@@ -9,6 +9,7 @@ from anachron.cli.commands import SELDOM
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AnswerFolder,
+    Instructions,
     JsonFlag,
     Language,
     LlmBaseUrl,
@@ -18,6 +19,7 @@ from anachron.cli.options import (
     PriceOut,
     Templates,
     given,
+    instructions_in,
 )
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, QUESTIONS
@@ -54,6 +56,7 @@ def verbalize(
         Path | None, typer.Option(help="A sample filled in with yes and no: print the share of good questions.")
     ] = None,
     asking: LlmOptions,
+    instructions: Instructions = None,
     cache: AnswerFolder = None,
     price_in: PriceIn = None,
     price_out: PriceOut = None,
@@ -79,11 +82,12 @@ def verbalize(
             raise ConfigError("--judged reads questions that exist; leave out --out")
         if (price_in is None) != (price_out is None):
             raise ConfigError("give both --price-in and --price-out, or neither")
-        writer = chosen_writer(llm, templates, asking, base_url, cache=cache, price_in=price_in)
+        more = {"cache": cache, "price_in": price_in, "instructions": instructions}
+        writer = chosen_writer(llm, templates, asking, base_url, **more)
         prices = None if price_in is None or price_out is None else (price_in, price_out)
         summary = verbalise(
             facts, out, writer, style=style, language=language, seed=seed, limit=limit, cache=cache, prices=prices,
-            callbacks=on_screen(),
+            instructions=instructions_in(instructions), callbacks=on_screen(),
         )  # fmt: skip
         _tell(summary, place(out), json_)
     if sample is not None and sample_out is not None:

@@ -65,6 +65,7 @@ def verbalise(
     limit: int | None = None,
     cache: Path | None = None,
     prices: tuple[float, float] | None = None,
+    instructions: str | None = None,
     callbacks: Callbacks | None = None,
 ) -> Json:
     """Write and check four questions for each fact of a table, and draw one of them; with a manifest.
@@ -80,7 +81,8 @@ def verbalise(
     style: how dates are worded, see `anachron.text.dates`; by default as the language does.
     seed: which of four questions each fact is asked with. limit: only the first so many facts.
     cache: folder of kept answers, see `anachron.io.llm.ask_all`: an interrupted call goes on without paying twice.
-    prices: of a million tokens read and written, to count the cost. callbacks: told (answers, of how many), and what
+    prices: of a million tokens read and written, to count the cost. instructions: of the model, in the place of ours
+        (`anachron.text.verbalize.fact_prompt`). callbacks: told (answers, of how many), and what
         the run does without.
 
     Returns what the manifest counts: ``facts, verbalised, failed {reason: facts}, source`` and, of a model, ``usage``.
@@ -109,7 +111,7 @@ def verbalise(
         source = llm.model
         # examples of the whole table, so that the first facts are asked in the same words when the rest follows
         examples = relation_examples(every_fact)
-        prompts = [brought.get(fact.fact_id) or prompt_of(fact, examples, wording) for fact in asked]
+        prompts = [brought.get(fact.fact_id) or prompt_of(fact, examples, wording, instructions) for fact in asked]
         sent = [prompt for prompt in prompts if not isinstance(prompt, Failed | Verbalised)]
         answers, used = ask_all(sent, llm, cache, schema=QUESTIONS_SCHEMA, callbacks=callbacks)
         replies = iter(answers)
@@ -121,6 +123,8 @@ def verbalise(
         if prices is not None:
             usage["cost"], usage["cost_of_all_runs"] = used.cost(*prices)
         parameters |= llm.recorded() | {"prices": prices or (None, None)}
+        if instructions is not None:
+            parameters["instructions"] = instructions
     counts: Json = {
         "facts": len(asked),
         "verbalised": sum(isinstance(outcome, Verbalised) for outcome in outcomes),

@@ -49,6 +49,11 @@ class Unfit:
     detail: str
 
 
+REPLY = f"""\
+Reply with one JSON object and nothing else, in this form:
+{{"sentences": ["...", "..."]}}
+with exactly {SENTENCES} entries."""
+
 INSTRUCTIONS = f"""\
 You put facts of a knowledge base into plain sentences.
 
@@ -63,25 +68,27 @@ Rules for every sentence:
 The {SENTENCES} sentences mean the same but are worded differently: vary the verb and the order of the sentence. \
 Whether the fact is true is no matter.
 
-Reply with one JSON object and nothing else, in this form:
-{{"sentences": ["...", "..."]}}
-with exactly {SENTENCES} entries.
+{REPLY}
 
 For the fact (Zanzibar, official language, Arabic), two good sentences would be "The official language of Zanzibar is \
 Arabic." and "In Zanzibar, official business is conducted in Arabic.\""""
 
 
-def sentences_prompt(triple: SentenceTriple, example: SentenceTriple | None = None, language: str = "English") -> str:
+def sentences_prompt(
+    triple: SentenceTriple, example: SentenceTriple | None = None, language: str = "English",
+    instructions: str | None = None,
+) -> str:  # fmt: skip
     """The whole text a model is asked with. Labels are quoted as JSON: none can pass for an instruction.
 
-    example: another triple of the relation, to show what it means. Raises `DataError` where a label is missing.
+    example: another triple of the relation, to show what it means. instructions: in the place of ours; how to reply is
+    added to them, so that the reply can be read. Raises `DataError` where a label is missing.
     """
     parts = (
         ("subject", triple.subject, triple.subject_description),
         ("relation", triple.relation, triple.relation_description),
         ("object", triple.object, triple.object_description),
     )
-    lines = [INSTRUCTIONS, "", "The fact:"]
+    lines = [INSTRUCTIONS if instructions is None else f"{instructions.strip()}\n\n{REPLY}", "", "The fact:"]
     for name, label, _ in parts:
         if not label.strip():
             raise DataError(f"a triple of {triple.relation_id} has no label for its {name}; leave it out")

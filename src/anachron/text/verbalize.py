@@ -104,7 +104,12 @@ def example_for(fact: AnyTriple, examples: Mapping[str, Sequence[AnyTriple]]) ->
     return next((e for e in examples.get(fact.relation_id, ()) if not ends & {e.subject, e.object}), None)
 
 
-INSTRUCTIONS = """\
+REPLY = """\
+Reply with one JSON object and nothing else, in this form:
+{"questions": [{"question": "...", "answer": "..."}, ...]}
+with exactly four entries, where every answer is the object exactly as it is written in the fact."""
+
+INSTRUCTIONS = f"""\
 You turn facts of a knowledge base into questions for a quiz about the past.
 
 You are given one fact: a subject, a relation, an object, and a date at which the fact held. Write four questions \
@@ -121,23 +126,27 @@ at it.
 The four questions mean the same but are worded differently: vary the question word, the verb and the order of the \
 sentence.
 
-Reply with one JSON object and nothing else, in this form:
-{"questions": [{"question": "...", "answer": "..."}, ...]}
-with exactly four entries, where every answer is the object exactly as it is written in the fact.
+{REPLY}
 
 For the fact (Zanzibar, official language, Arabic) and the date phrase "In 1900, ", two good questions would be \
 "In 1900, what was the official language of Zanzibar?" and "In 1900, in which language did Zanzibar conduct its \
 official business?", both with the answer "Arabic"."""
 
 
-def fact_prompt(fact: FactToWord, opening: str, example: FactToWord | None = None, language: str = "English") -> str:
-    """The whole text a model is asked with. Labels are quoted as JSON: none can pass for an instruction."""
+def fact_prompt(
+    fact: FactToWord, opening: str, example: FactToWord | None = None, language: str = "English",
+    instructions: str | None = None,
+) -> str:  # fmt: skip
+    """The whole text a model is asked with. Labels are quoted as JSON: none can pass for an instruction.
+
+    instructions: in the place of ours; how to reply is added to them, so that the reply can be read.
+    """
     parts = (
         ("subject", fact.subject, fact.subject_description),
         ("relation", fact.relation, fact.relation_description),
         ("object", fact.object, fact.object_description),
     )
-    lines = [INSTRUCTIONS, "", "The fact:"]
+    lines = [INSTRUCTIONS if instructions is None else f"{instructions.strip()}\n\n{REPLY}", "", "The fact:"]
     lines += fact_lines(parts)
     lines.append(f"The date phrase: {quoted(opening)}")
     if language != "English":
@@ -153,11 +162,12 @@ def opening_of(year: int, style: str | Wording = "american") -> str:
 
 
 def prompt_of(
-    fact: FactToWord, examples: Mapping[str, Sequence[FactToWord]], style: str | Wording = "american"
-) -> str | Failed:
+    fact: FactToWord, examples: Mapping[str, Sequence[FactToWord]], style: str | Wording = "american",
+    instructions: str | None = None,
+) -> str | Failed:  # fmt: skip
     """The text to ask a model with, or why the fact cannot be asked about.
 
-    style: of `anachron.text.dates`; its language is that of the questions.
+    instructions: of `fact_prompt`. style: of `anachron.text.dates`; its language is that of the questions.
     """
     if (failed := unaskable(fact)) is not None:
         return failed
@@ -166,7 +176,7 @@ def prompt_of(
     if fact.year is None:
         return Failed(fact.fact_id, "no date", "neither a start nor an end to take the year of the questions from")
     opening, language = opening_of(fact.year, style), wording_of(style).language
-    return fact_prompt(fact, opening, example_for(fact, examples), language)
+    return fact_prompt(fact, opening, example_for(fact, examples), language, instructions)
 
 
 def by_answer(fact: FactToWord, text: str, seed: int = 0, style: str | Wording = "american") -> Outcome:

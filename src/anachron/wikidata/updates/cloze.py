@@ -39,6 +39,7 @@ def cloze_templates(
     style: str = "american",
     seed: int = 0,
     cache: Path | None = None,
+    instructions: str | None = None,
     spread: Spread | None = None,
     callbacks: Callbacks | None = None,
 ) -> Json:
@@ -46,8 +47,9 @@ def cloze_templates(
 
     relations: ids of the only ones; all where empty. triples: of each relation. most_popular: their subjects are among
     so many of most page views. style: of dates, see `anachron.text.dates`; its language is that of the sentences.
-    seed: of the triples drawn. cache: folder of kept answers, see `anachron.io.llm.ask_all`. spread: over buckets of
-    the snapshot. callbacks: told (answers, of how many), and what the run does without.
+    seed: of the triples drawn. cache: folder of kept answers, see `anachron.io.llm.ask_all`. instructions: of the
+    model, in the place of ours (`anachron.text.cloze_llm.sentences_prompt`). spread: over buckets of the snapshot.
+    callbacks: told (answers, of how many), and what the run does without.
 
     Returns what the manifest counts: ``triples, sentences, dropped {reason: sentences}, relations, relations without a
     template, found {relation: {template: sentences}}, usage``. Raises `ConfigError` for invalid options,
@@ -61,7 +63,7 @@ def cloze_templates(
         open_snapshot(snapshot), tuple(relations), triples, most_popular, style=style, seed=seed, spread=spread
     )
     asked = [triple for of_relation in drawn.values() for triple in of_relation]
-    prompts = [sentences_prompt(triple, example_for(triple, drawn), language) for triple in asked]
+    prompts = [sentences_prompt(triple, example_for(triple, drawn), language, instructions) for triple in asked]
     replies, usage = ask_all(prompts, llm, cache, schema=SENTENCES_SCHEMA, callbacks=callbacks)
     outcomes = [
         (triple.relation_id, outcome)
@@ -87,6 +89,8 @@ def cloze_templates(
     parameters = llm.recorded() | {
         "relations": tuple(relations), "triples": triples, "most_popular": most_popular, "style": style, "seed": seed,
     }  # fmt: skip
+    if instructions is not None:
+        parameters["instructions"] = instructions
     inputs = {f"{snapshot}/manifest.json": file_fingerprint(snapshot / "manifest.json")}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
     return counts
