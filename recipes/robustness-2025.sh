@@ -16,8 +16,8 @@
 # Run it again to go on after an interruption. Settings, from the environment:
 #     OUT=runs/robustness-2025  where runs, tables and the report go: 54 runs
 #     MODELS="..."              hub names or folders instead of the 18
-#     FEW_SHOT=few-shot         ours has the form of the paper's prefix with other examples; for the paper's own, save it as
-#                               a text file (it ends in a line break) and name the file
+#     PROMPTS=                  a folder that tools/paper_prompts.py made of the paper's text: its own two examples
+#     FEW_SHOT=few-shot         without it, ours, of the same form with other examples; or a file of your own
 #     DTYPE=bfloat16            see models.sh for it and for OpenELM's tokenizer
 set -euo pipefail
 
@@ -27,6 +27,10 @@ if [ $# -ne 1 ]; then
 fi
 DATASET=$1
 OUT=${OUT:-runs/robustness-2025}
+PROMPTS=${PROMPTS:-}
+if [ -n "$PROMPTS" ]; then
+    FEW_SHOT="$PROMPTS/few-shot.txt"
+fi
 FEW_SHOT=${FEW_SHOT:-few-shot}
 source "$(dirname "${BASH_SOURCE[0]}")/models.sh"
 

@@ -10,14 +10,18 @@
 #     OUT=runs/timestress           where runs, tables and the report go: about 50 runs
 #     DATASET=Orange/TimeStress     or a file in the published columns
 #     MODELS="..."                  hub names or folders instead of the 18
-#     PREFIXES="hierarchy transfer" ours say in other words what the paper's prompts 1 and 2 say; for the paper's own,
-#                                   save them as text files (each ends in a line break) and name the files
+#     PROMPTS=                      a folder that tools/paper_prompts.py made of the paper's text: its own prompts 1 and 2
+#     PREFIXES="hierarchy transfer" without it, ours, which say the same in other words; or files of your own
 #     TOP=5                         how many of the most robust models get the prefixes, and are pooled in the tables
 #     DTYPE=bfloat16                see models.sh for it and for OpenELM's tokenizer
 set -euo pipefail
 
 OUT=${OUT:-runs/timestress}
 DATASET=${DATASET:-Orange/TimeStress}
+PROMPTS=${PROMPTS:-}
+if [ -n "$PROMPTS" ]; then
+    PREFIXES="$PROMPTS/hierarchy.txt $PROMPTS/transfer.txt"
+fi
 PREFIXES=${PREFIXES:-hierarchy transfer}
 TOP=${TOP:-5}
 source "$(dirname "${BASH_SOURCE[0]}")/models.sh"

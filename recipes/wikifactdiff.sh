@@ -10,7 +10,7 @@
 # one in fourteen, are judged; all updates are there to train MEND on. Without them the published data set is taken from
 # the hub. It has no file of the subset of the paper, so all its replacements are judged (docs/recipes.md shows how to
 # draw the subset), and no popularity of neighbours, so that figure 2 is left out: that needs a build of your own, with
-# page views.
+# page views. The paper's prompt for the templates: `anachron build cloze --instructions` (docs/papers.md).
 #
 # Run it again to go on after an interruption. Settings, from the environment:
 #     OUT=runs/wikifactdiff      where MEND's network, the run, its tables and the figure go
