@@ -540,7 +540,10 @@ def test_wrong_files(text: str, said: str, tmp_path: Path, capsys: pytest.Captur
 EARLY = [  # said before anything is loaded
     (["--methods", "ROAM"], "method 'ROAM': choose one of FT, FT+L, MEND"),
     (["--methods", ","], "no method is named"),
-    (["--methods", "FT", "--mode", "parallel"], "mode 'parallel': choose one of independent, batch, sequential"),
+    (
+        ["--methods", "FT", "--mode", "parallel"],
+        "mode 'parallel': choose one of independent, batch, entity, sequential",
+    ),
     (["--methods", "FT", "--size", "2"], "for the modes batch and sequential only"),
     (["--methods", "FT", "--set", "steps=3"], "write METHOD.NAME=VALUE, for instance ROME.layer=5"),
     (["--methods", "FT", "--set", "FT.steps"], "write METHOD.NAME=VALUE"),
