@@ -26,6 +26,7 @@ from support.synthetic_studies import (
     synthetic_models,
     synthetic_scores,
     synthetic_study,
+    synthetic_wordings,
 )
 
 GRANULARITIES = ("year", "month", "day")
@@ -42,7 +43,8 @@ def scores():
 
 @pytest.fixture(scope="module")
 def study(scores):
-    return make_study([scores], models=synthetic_models(), resamples=200, top=3, decoys=[synthetic_decoys(scores)])
+    beside = {"decoys": [synthetic_decoys(scores)], "wordings": [synthetic_wordings(scores)]}
+    return make_study([scores], models=synthetic_models(), resamples=200, top=3, **beside)
 
 
 @pytest.fixture(scope="module")
@@ -715,7 +717,7 @@ def test_what_is_missing_is_left_out_and_said(scores, change, expected):
 @pytest.mark.full
 def test_popularity_alone_may_be_missing(scores):
     made, left_out = make_tables(make_study([scores.drop("popularity")], models=synthetic_models(), resamples=100))
-    assert set(left_out) == {"decoys", "decoy_facts"}  # of which there are none here
+    assert set(left_out) == {"decoys", "decoy_facts", "wordings"}  # of which there are none here
     assert set(made["correlations"]["factor"]) == {"log_distance", "log_duration", "other_objects"}
 
 

@@ -47,6 +47,7 @@ FOR = {  # what a command calls: the defaults of its options are those of these
 }
 DIFFER = {
     ("probe", "decoys"),  # a number here, tables of scores there
+    ("probe", "wordings"),
     ("export hub", "language"),  # of the statements, on their card; of the questions of a file of facts there
     ("build cloze", "relations"),  # a text with commas here, a sequence there
     ("contexts", "sampling"),  # a name here, what it names there

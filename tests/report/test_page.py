@@ -294,6 +294,7 @@ DRAWN = {
     "overlap": ("z", ["jaccard", "jaccard"]),  # both halves of the square
     "margins": ("y", ["robustness"]),
     "fewer_contexts": ("y", ["robustness"]),
+    "wordings": ("y", ["win_rate", "robustness"]),
     "years": ("y", ["correct", "transitional", "incorrect"]),
 }
 

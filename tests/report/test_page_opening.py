@@ -173,6 +173,11 @@ COMPARED = {
         ("margins", [{"granularity": "year", "margin": m, "robustness": 0.0} for m in (0.0, 0.1)], None),
         ("margins", [{"granularity": "year", "margin": m, "robustness": 0.25} for m in (0.0, 0.1)],
          "R is 25 %, even if each match must be won by more than 0.1 nats"),
+        ("wordings", [{"granularity": g, "wording": w, "robustness": r}
+                      for g, w, r in (("year", "1", 0.9), ("global", "1", 0.2), ("global", "2", 0.3),
+                                      ("global", "all", 0.1), ("global", "any", 0.4))],
+         "R is 20 % to 30 % by the wording of the question; 10 % of facts are robust in all"),
+        ("wordings", [{"granularity": "year", "wording": w, "robustness": 0.0} for w in ("1", "all", "any")], None),
         ("fewer_contexts", [{"granularity": g, "share": s, "robustness": r}
                             for g, s, r in (("month", 0.5, 0.9), ("year", 1.0, 0.1), ("year", 0.5, 0.25))],
          "R by year is 10 %, and would be 25 % on half as many contexts"),

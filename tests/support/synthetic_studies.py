@@ -71,6 +71,16 @@ def synthetic_decoys(scores, number=3, seed=0):
     return rows.with_columns(pl.Series("logp", np.round(8 * drawn) / 8), pl.lit(2).alias("n_tokens"))
 
 
+def synthetic_wordings(scores, number=4, seed=1):
+    """A score table's facts in other words: each moves every score by a little, in multiples of 1/8."""
+    dated = scores.filter(pl.col("status").is_in(["correct", "incorrect"]))
+    names = pl.DataFrame({"wording": range(1, number + 1)}, schema={"wording": pl.Int8})
+    columns = ("model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp")
+    rows = dated.select(columns).join(names, how="cross")
+    moved = np.round(8 * np.random.default_rng(seed).normal(0, 0.5, rows.height)) / 8
+    return rows.with_columns(pl.col("logp") + pl.Series(moved), pl.lit(2).alias("n_tokens"))
+
+
 def synthetic_models():
     """Families and sizes; oak-3b is of no known size."""
     sizes = {"fir-1b": 1e9, "fir-1b-it": 1e9, "fir-7b": 7e9, "fir-7b-it": 7e9, "oak-3b": None}
@@ -83,5 +93,6 @@ def synthetic_models():
 
 def synthetic_study(count=30, seed=0, runs=RUNS, **options) -> Study:
     scores = synthetic_scores(count, seed, runs)
-    given = {"resamples": 200, "decoys": [synthetic_decoys(scores)], **options}
+    beside = {"decoys": [synthetic_decoys(scores)], "wordings": [synthetic_wordings(scores)]}
+    given = {"resamples": 200, **beside, **options}
     return make_study([scores], models=synthetic_models(), **given)

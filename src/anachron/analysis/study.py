@@ -59,7 +59,8 @@ class Study:
     remarks: what was done to put the runs together that a reader must know.
     answers: what runs found that asked and scored nothing, where there are any; then there may be no others.
     decoys: by model, format and prefix, the scores of the decoys of those facts and runs that have any
-    (`anachron.analysis.decoys.decoy_metrics`).
+    (`anachron.analysis.decoys.decoy_metrics`). wordings: likewise the scores of facts in all their wordings
+    (`anachron.probe.runs.WORDING_COLUMNS`).
     """
 
     runs: tuple[pl.DataFrame, ...]
@@ -75,6 +76,7 @@ class Study:
     remarks: tuple[str, ...] = ()
     answers: Answers | None = None
     decoys: Mapping[RunKey, pl.DataFrame] = field(default_factory=dict)
+    wordings: Mapping[RunKey, pl.DataFrame] = field(default_factory=dict)
     _results: dict[Callable[["Study"], object], object] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -157,6 +159,7 @@ def make_study(
     limit: int | None = None,
     answers: Answers | None = None,
     decoys: Iterable[pl.DataFrame] = (),
+    wordings: Iterable[pl.DataFrame] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Study:
     """Check score tables and put them together.
@@ -167,7 +170,7 @@ def make_study(
     models: what is known of the models, by `anachron.analysis.models.read_models` or from the runs' records.
     limit: take so many facts only, a fixed sample: those with the smallest ids, as `Dataset.sample` does.
     answers: of runs that asked; with them there need be no score table.
-    decoys: tables of the scores of decoys, of some of the runs.
+    decoys, wordings: tables of the scores of decoys, and of facts in all wordings, of some of the runs.
     progress: told of how many runs W and R are computed, out of how many.
 
     Raises `DataError` for a broken table or two tables that contradict each other, `ConfigError` for runs that do
@@ -211,12 +214,12 @@ def make_study(
     return Study(
         runs=tuple(runs), about=about, models=described, facts=facts, shares_contexts=shares_contexts,
         resamples=resamples, seed=seed, top=top, present=present, baseline=baseline, remarks=tuple(remarks),
-        answers=answers, decoys=_of_runs(decoys, runs),
+        answers=answers, decoys=_of_runs(decoys, runs), wordings=_of_runs(wordings, runs),
     )  # fmt: skip
 
 
 def _of_runs(tables: Iterable[pl.DataFrame], runs: Sequence[pl.DataFrame]) -> dict[RunKey, pl.DataFrame]:
-    """The decoys of the facts that the runs are studied on."""
+    """What is beside the scores of the facts that the runs are studied on."""
     ids = {run_keys(run)[0]: run.select("fact_id").unique() for run in runs}
     parts = {key: part for table in tables for key, part in table.partition_by(RUN_KEYS, as_dict=True).items()}
     kept = {

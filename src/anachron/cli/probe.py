@@ -21,6 +21,20 @@ if TYPE_CHECKING:
     from anachron.report.outputs import Written
 
 
+ProbeDecoys = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Ask about this many other objects of the same kind too, under the dates of each fact; a model that only "
+        "answers about a sample of them.",
+    ),
+]
+Wordings = Annotated[
+    bool,
+    typer.Option("--wordings", help="Ask about each fact in all four wordings of its relation too: table wordings."),
+]
+
+
 def register(app: typer.Typer) -> None:
     app.command()(grouped(score))
     app.command()(grouped(probe))
@@ -76,14 +90,8 @@ def probe(
     label: ModelLabel = None,
     loading: ModelOptions,
     selected: DatasetOptions,
-    decoys: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Ask about this many other objects of the same kind too, under the dates of each fact; a model that "
-            "only answers about a sample of them.",
-        ),
-    ] = None,
+    decoys: ProbeDecoys = None,
+    wordings: Wordings = False,
     language: Language = None,
     seed: Annotated[int, typer.Option(help="Seed for the noise measurement and the bootstrap.")] = 0,
     resamples: Resamples = 1000,
@@ -97,7 +105,6 @@ def probe(
     Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
     """
     from anachron.core.errors import ConfigError
-    from anachron.data.decoys import with_decoys
     from anachron.data.own.files import is_fact_file
     from anachron.probe.backends import backend_named
     from anachron.probe.runs import recorded_as_of
@@ -111,8 +118,7 @@ def probe(
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
-    if decoys is not None:
-        data = with_decoys(data, decoys, seed=seed)
+    data = _with_more(models, data, decoys, wordings, seed)
     if len(model) > 1 and backend_named(scorer.backend).loads and replicas.ray is None:
         _look_for(model, loading)
 
@@ -123,6 +129,19 @@ def probe(
     from anachron.report.studies import write_metrics  # it draws, which asking does without
 
     _tell(write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed), data, folders, out, json_)
+
+
+def _with_more(models: Models, data: "Dataset", decoys: int | None, wordings: bool, seed: int) -> "Dataset":
+    """The data set with what else is asked about its facts."""
+    from anachron.core.errors import ConfigError
+    from anachron.data.decoys import with_decoys
+    from anachron.data.wordings import with_wordings
+
+    if wordings and models.answers is not None:
+        raise ConfigError("--wordings is for models that are scored; one that only answers is asked in one wording")
+    if decoys is not None:
+        data = with_decoys(data, decoys, seed=seed)
+    return with_wordings(data) if wordings else data
 
 
 def _probe_one(models: Models, name: str, data: "Dataset", folder: Path, label: str | None, as_json: bool) -> None:

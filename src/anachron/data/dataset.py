@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from anachron.core.errors import DataError
 from anachron.core.periods import Boundaries
 from anachron.data.own.rows import GivenFact
 from anachron.io.files import rows_fingerprint
@@ -18,7 +19,8 @@ class Dataset:
     and why (none of a sample, which looks at no more facts than it takes); ``notes``. ``limit``: how many facts were
     taken of more. ``language``: of the questions, where it is not English. ``given``: the facts as they were read, all
     of the file. ``decoys``: ``fact_id, decoy``, other objects that are asked about under the dates of the fact, at most
-    ``decoys_each`` a fact (`anachron.data.decoys.with_decoys`).
+    ``decoys_each`` a fact (`anachron.data.decoys.with_decoys`). ``wordings``: other questions that are asked about the
+    facts, under the same dates (`anachron.data.wordings.with_wordings`).
     """
 
     name: str
@@ -34,6 +36,7 @@ class Dataset:
     given: tuple[GivenFact, ...] = ()
     decoys: pl.DataFrame | None = None
     decoys_each: int | None = None
+    wordings: pl.DataFrame | None = None
 
     def fingerprint(self) -> str:
         """SHA-256 of the statements themselves: the same for the same content in any file format."""
@@ -41,20 +44,24 @@ class Dataset:
 
     def statements(self) -> pl.DataFrame:
         """The table, and below it, where there are decoys, the correct and incorrect statements with each decoy for an
-        answer; a column ``decoy`` then names it, null for the fact itself."""
-        if self.decoys is None:
-            return self.table
-        dated = self.table.filter(pl.col("status").is_in(["correct", "incorrect"]))
-        of_decoys = dated.join(self.decoys, on="fact_id", maintain_order="left_right").with_columns(
-            pl.col("decoy").alias("object_label"), pl.col("decoy").alias("answer")
-        )
-        return pl.concat([self.table.with_columns(pl.lit(None, pl.String).alias("decoy")), of_decoys])
+        answer (a column ``decoy`` then names it, null for the fact itself), and, where there are wordings, those in
+        each wording (a column ``wording``, null in all other rows)."""
+        parts = [self.table]
+        if self.decoys is not None:
+            dated = self.table.filter(pl.col("status").is_in(["correct", "incorrect"]))
+            of_decoys = dated.join(self.decoys, on="fact_id", maintain_order="left_right").with_columns(
+                pl.col("decoy").alias("object_label"), pl.col("decoy").alias("answer")
+            )
+            parts.append(of_decoys)
+        if self.wordings is not None:
+            parts.append(worded_statements(self.table, self.wordings))
+        return pl.concat(parts, how="diagonal") if len(parts) > 1 else self.table
 
-    def choices(self) -> dict[str, str | int]:
+    def choices(self) -> dict[str, str | int | bool]:
         """What was chosen when it was loaded, where given, for identities and manifests."""
         chosen = {
             "as_of": self.as_of, "limit": self.limit, "language": self.language, "sampling": self.sampling,
-            "decoys": self.decoys_each,
+            "decoys": self.decoys_each, "wordings": None if self.wordings is None else True,
         }  # fmt: skip
         return {name: value for name, value in chosen.items() if value is not None}
 
@@ -73,10 +80,22 @@ class Dataset:
         Facts that cannot be asked are in no sample: some of them would be known, and others not looked at.
         """
         ids = sorted(self.table["fact_id"].unique())[:facts]
-        table, about, decoys = (
+        table, about, decoys, wordings = (
             None if one is None else one.filter(pl.col("fact_id").is_in(ids))
-            for one in (self.table, self.about, self.decoys)
+            for one in (self.table, self.about, self.decoys, self.wordings)
         )  # fmt: skip
         left_out = None if self.left_out is None else self.left_out.clear()
         named = f"{self.name}, {len(ids)} facts"
-        return replace(self, name=named, table=table, about=about, left_out=left_out, limit=facts, decoys=decoys)  # type: ignore[arg-type]
+        more = {"decoys": decoys, "wordings": wordings}
+        return replace(self, name=named, table=table, about=about, left_out=left_out, limit=facts, **more)  # type: ignore[arg-type]
+
+
+def worded_statements(table: pl.DataFrame, wordings: pl.DataFrame) -> pl.DataFrame:
+    """The correct and incorrect statements in each wording, with the column ``wording``."""
+    dated = table.filter(pl.col("status").is_in(["correct", "incorrect"]))
+    joined = dated.join(wordings, on="fact_id", maintain_order="left_right")
+    prompt = pl.col("prompt").str.strip_suffix(pl.col("behind")) + pl.col("worded")
+    unlike = joined.filter(~pl.col("prompt").str.ends_with(pl.col("behind")))
+    if unlike.height:
+        raise DataError(f"statement {unlike['prompt'][0]!r} does not end in its question {unlike['behind'][0]!r}")
+    return joined.with_columns(prompt.alias("prompt")).drop("behind", "worded")

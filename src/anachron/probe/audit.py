@@ -96,7 +96,7 @@ def audited(
             report.note("unscorable", str(error))
             continue
         scorable.append(encoded)
-        texts[item.text] += kind != "none"  # undated statements repeat by design, once a granularity; so do decoys
+        texts[item.text] += kind != "none"  # undated statements repeat by design; so do those of decoys and wordings
         report.longest = max(report.longest, len(encoded.ids))
         tokens += len(encoded.targets)
         starts[sum(1 for _ in takewhile(lambda token: token == bos, encoded.ids)) if bos is not None else 0] += 1
@@ -138,8 +138,8 @@ def _locate(
     triples: list[tuple[str, str, None]] = []
     statuses: list[str] = []
     counted = pl.col("status")
-    if "decoy" in table.columns:
-        counted = pl.when(pl.col("decoy").is_null()).then(counted).otherwise(pl.lit("none"))
+    for beside in {"decoy", "wording"} & set(table.columns):
+        counted = pl.when(pl.col(beside).is_null()).then(counted).otherwise(pl.lit("none"))
     for prompt, answer, status in table.select("prompt", "answer", counted.alias("status")).iter_rows():
         try:
             check_pair(prompt, answer)

@@ -40,6 +40,8 @@ from anachron.probe.runs import (
     PARTS,
     PLAN_FILE,
     SCORES_FILE,
+    WORDING_COLUMNS,
+    WORDINGS_FILE,
     part_name,
     recorded_as_of,
     rename,
@@ -193,12 +195,15 @@ def _freeze_date(lm: Scorer, style: Format, record: Json, callbacks: Callbacks) 
     return replace(style, template_date=template.today)
 
 
-def _apart(whole: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """The scores of the facts, and those of their decoys where there are any."""
-    if "decoy" not in whole.columns:
-        return whole, None
-    of_decoy = pl.col("decoy").is_not_null()
-    return whole.filter(~of_decoy).drop("decoy"), whole.filter(of_decoy).select(DECOY_COLUMNS)
+# What else a run may score of its facts: the column that tells these rows, and where and with which columns they go
+APART = {"decoy": (DECOYS_FILE, DECOY_COLUMNS), "wording": (WORDINGS_FILE, WORDING_COLUMNS)}
+
+
+def _apart(whole: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
+    """The scores of the facts, and by the name of their file those of their decoys and wordings where there are any."""
+    there = [name for name in APART if name in whole.columns]
+    more = {APART[name][0]: whole.filter(pl.col(name).is_not_null()).select(APART[name][1]) for name in there}
+    return whole.filter(pl.col(name).is_null() for name in there).drop(there) if there else whole, more
 
 
 class _Run:
@@ -222,9 +227,9 @@ class _Run:
         place = {text: i for i, text in enumerate(self.texts)}
         self.text_of_row = np.array([place[text] for text in encoded])
         self.record |= {"model": lm.about(), "status": "running"}
-        for name in (SCORES_FILE, DECOYS_FILE):
+        for name in (SCORES_FILE, DECOYS_FILE, WORDINGS_FILE):
             run.has(name, callbacks.warn)  # says so where it is damaged; it is made again in any case
-        run.forget([SCORES_FILE, DECOYS_FILE])
+        run.forget([SCORES_FILE, DECOYS_FILE, WORDINGS_FILE])
         run.save()  # only now: a command that cannot be scored leaves no run behind
         self.plan = self._plan()
 
@@ -247,10 +252,11 @@ class _Run:
             "tokens_ideal": distinct_prefixes(self.texts),
             "answer_rows": sum(len(text.targets) for text in self.texts),
         }
-        if self.data.decoys is not None:  # what the facts alone would take
-            of_facts = np.unique(self.text_of_row[: self.data.table.height])
+        if self.data.decoys is not None:  # what the rest alone would take
+            of_decoys = self.table["decoy"].is_not_null().to_numpy()
+            of_facts = np.unique(self.text_of_row[~of_decoys])
             self.record |= {
-                "decoy_statements": self.table.height - self.data.table.height,
+                "decoy_statements": int(of_decoys.sum()),
                 "tokens_ideal_without_decoys": distinct_prefixes([self.texts[text] for text in of_facts]),
             }
         return parts
@@ -298,11 +304,11 @@ class _Run:
             started = time.perf_counter()
         whole = self._gather()
         self.record["noise"] = self._noise(whole)
-        table, decoys = _apart(whole)
+        table, more = _apart(whole)
         self.record["date_style"] = date_style(self.data.table)
         self.run.write_table(ASKED_FILE, questions_of_run(self.data))
-        if decoys is not None:
-            self.run.write_table(DECOYS_FILE, decoys)
+        for name, beside in more.items():
+            self.run.write_table(name, beside)
         if self.data.left_out is not None:
             self.run.write_table(LEFT_OUT_FILE, self.data.left_out)
         self.run.write_table(SCORES_FILE, table)
@@ -319,7 +325,7 @@ class _Run:
                 f"{self.session['halvings']} batches ran out of memory and were halved; scores agree within the noise "
                 "that the run measured"
             )
-        return ProbeResult(self.run.path, self.record, table, decoys)
+        return ProbeResult(self.run.path, self.record, table, more.get(DECOYS_FILE))
 
     def _keep_part(self, number: int, scores: np.ndarray, counters: Counters) -> None:
         texts = self.plan[number].texts
@@ -353,7 +359,7 @@ class _Run:
     def more(self) -> list[str]:
         """Columns of the score tables besides those that all have."""
         known = [name for name in IDS if self.table[name].null_count() < self.table.height]
-        return [*known, *(name for name in ("decoy", *MORE_SCHEMA) if name in self.table.columns)]
+        return [*known, *(name for name in (*APART, *MORE_SCHEMA) if name in self.table.columns)]
 
     def _gather(self) -> pl.DataFrame:
         """All parts as one table in the order of the data set."""

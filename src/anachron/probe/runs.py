@@ -3,7 +3,8 @@
 A run folder (`anachron.io.run_folder`) holds ``run.json`` (settings, model, data set, versions, hardware, times,
 checksums), ``plan.parquet`` (which text is scored in which batch and part), ``scores/part-*.parquet`` (written as the
 run goes) and, once done, ``scores.parquet`` (all parts in the order of the data set), where there are decoys
-``decoys.parquet`` (their scores, `DECOY_COLUMNS`), and ``asked.csv`` (the question of each fact).
+``decoys.parquet`` (their scores, `DECOY_COLUMNS`), where there are wordings ``wordings.parquet`` (`WORDING_COLUMNS`),
+and ``asked.csv`` (the question of each fact).
 """
 
 from collections import Counter
@@ -24,9 +25,13 @@ from anachron.io.tables import read_table
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
 ASKED_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # the latter of a run about a file of facts
 DECOYS_FILE = "decoys.parquet"
+WORDINGS_FILE = "wordings.parquet"
+WORDING_COLUMNS = (
+    "model", "format", "prefix", "fact_id", "wording", "granularity", "time", "status", "alpha", "logp", "n_tokens"
+)  # fmt: skip
 DECOY_COLUMNS = ("model", "format", "prefix", "fact_id", "decoy", "granularity", "time", "status", "logp", "n_tokens")
 OWN_FILES = frozenset(
-    {PLAN_FILE, SCORES_FILE, DECOYS_FILE, ASKED_FILE, LEFT_OUT_FILE}
+    {PLAN_FILE, SCORES_FILE, DECOYS_FILE, WORDINGS_FILE, ASKED_FILE, LEFT_OUT_FILE}
 )  # a check writes more beside them
 
 
@@ -138,11 +143,12 @@ class ScoreSource:
         asked = self.run.read_table(ASKED_FILE).select("fact_id", "question")
         return table.join(asked, on="fact_id", how="left", maintain_order="left")
 
-    def read_decoys(self) -> pl.DataFrame | None:
-        """The scores of a run's decoys (`DECOY_COLUMNS`) under its label; None where it has none. Raises as `read`."""
-        if self.run is None or self.label is None or DECOYS_FILE not in self.run.record["files"]:
+    def read_more(self, file: str) -> pl.DataFrame | None:
+        """The scores of a run's decoys (`DECOYS_FILE`, `DECOY_COLUMNS`) or wordings (`WORDINGS_FILE`,
+        `WORDING_COLUMNS`) under its label; None where it has none. Raises as `read`."""
+        if self.run is None or self.label is None or file not in self.run.record["files"]:
             return None
-        return self.run.read_table(DECOYS_FILE).with_columns(pl.lit(self.label).alias("model"))
+        return self.run.read_table(file).with_columns(pl.lit(self.label).alias("model"))
 
 
 def _bare(file: Path) -> ScoreSource:

@@ -23,7 +23,14 @@ from anachron.probe.ask.run import (
     split_runs,
 )
 from anachron.probe.check.verdicts import VERDICTS_FILE
-from anachron.probe.runs import ScoreSource, find_sources, fingerprints, read_sources
+from anachron.probe.runs import (
+    DECOYS_FILE,
+    WORDINGS_FILE,
+    ScoreSource,
+    find_sources,
+    fingerprints,
+    read_sources,
+)
 from anachron.report.edits.page import is_evaluation, write_edits_report
 from anachron.report.figures import write_figures
 from anachron.report.outputs import Written, write_tables
@@ -92,7 +99,7 @@ def open_study(
     study = make_study(
         _told_of(read_sources(sources), len(sources), partial(progress, "reading runs")), models=known,
         sharing=sharing, answers=answers_of_sources(asked),
-        decoys=[table for source in sources if (table := source.read_decoys()) is not None],
+        decoys=_more(sources, DECOYS_FILE), wordings=_more(sources, WORDINGS_FILE),
         progress=partial(progress, "win rates"), **options,
     )  # fmt: skip
     here = study.models["model"].to_list()
@@ -100,6 +107,10 @@ def open_study(
         warn(f"{models or 'a run'} names {', '.join(unknown)}, which is not among the models here: {', '.join(here)}")
     parameters = {**options, "sharing": sharing, "models": None if models is None else str(models)}
     return OpenedStudy(study, parameters, sources, asked)
+
+
+def _more(sources: Iterable[ScoreSource], file: str) -> list[pl.DataFrame]:
+    return [table for source in sources if (table := source.read_more(file)) is not None]
 
 
 def _told_of(
