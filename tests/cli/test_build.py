@@ -8,6 +8,7 @@ from dataclasses import fields
 from math import comb
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import typer
@@ -15,6 +16,7 @@ import typer
 from anachron.cli.main import app, run_command
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
+from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.build_statements import last_year
 from anachron.data.bundled.mini import mini_facts
@@ -211,6 +213,22 @@ def test_statistics_against_plain_loops():
         parts = [str(r[side]).lstrip("-").count("-") for r in facts.values()]
         for dashes, name in enumerate(("year", "month", "day")):
             assert found[f"share of facts whose {side} is known to the {name}"] == parts.count(dashes) / 12
+
+
+def test_how_popularity_goes_with_the_length_of_a_period():
+    """TimeStress in French, 4.2: longer facts are less popular. Against NumPy."""
+    lengths, views = (3, 30, 12, 5, 8), (900.0, 10.0, 60.0, 300.0, None)
+    asked = [
+        FactWithQuestion(
+            Fact(f"s{n}", "r", f"o{n}", Period(1950, 1950 + years - 1), popularity=popularity), "who was it?"
+        )
+        for n, (years, popularity) in enumerate(zip(lengths, views, strict=True))
+    ]
+    found = statistics(make_statements(asked))["correlation of ln popularity and ln length of the period"]
+    days = [Date(1950 + years - 1).last_day - Date(1950).first_day + 1 for years in lengths[:4]]
+    expected = np.corrcoef(np.log(days), np.log(views[:4]))[0, 1]
+    assert found == pytest.approx(expected) and found < -0.9
+    assert "correlation of ln popularity and ln length of the period" not in statistics(make_statements(asked[:2]))
 
 
 def test_the_card_tells_numbers_and_steps(questions: Path, tmp_path: Path):

@@ -1,7 +1,7 @@
 """A data set in numbers, beside the published ones, and the card that tells how it came about."""
 
 import json
-from math import comb
+from math import comb, isnan
 from typing import Any
 
 import polars as pl
@@ -22,6 +22,7 @@ BOUNDARIES = {
 }
 CORRECT, INCORRECT, TRANSITIONAL = (f"{s} contexts a fact and granularity" for s in STATUSES[:3])
 MATCHES, WORDS = "matches (tests) a fact and granularity", "words a dated question"
+POPULAR_AND_LONG = "correlation of ln popularity and ln length of the period"
 SAMPLED = 8  # relations
 LEAST = "largest chance of a random scorer to be robust on a fact"
 # TimeStress, section 3.2 (least chance: of its released data); TimeStress v1, table 2.
@@ -81,12 +82,30 @@ def statistics(table: pl.DataFrame) -> dict[str, float]:
         numbers["robustness of a random scorer, year"] = sum(of_year) / len(of_year)
         numbers[LEAST] = max(max(chance.values()) for chance in chances)
     known = table.unique("fact_id", maintain_order=True)
+    correlation = _popularity_and_length(known)
+    if correlation is not None:
+        numbers[POPULAR_AND_LONG] = correlation
     for side in ("start", "end"):
         precisions = [Date.parse(text).granularity for text in known[side].drop_nulls()]  # it still holds: no end
         for granularity in reversed(GRANULARITIES):
             share = precisions.count(granularity) / facts
             numbers[f"share of facts whose {side} is known to the {granularity}"] = share
     return numbers
+
+
+def _popularity_and_length(facts: pl.DataFrame) -> float | None:
+    """Pearson's r over facts of the logarithms of popularity and of the days in the period; None without either.
+
+    TimeStress (in French, 4.2) notes that longer facts are less popular.
+    """
+    ended = facts.filter(pl.col("popularity") > 0).drop_nulls(["start", "end"])
+    days = [
+        Date.parse(end).last_day - Date.parse(start).first_day + 1
+        for start, end in ended.select("start", "end").iter_rows()
+    ]
+    both = ended.select(pl.col("popularity").log()).with_columns(pl.Series("days", days, pl.Float64).log())
+    found = both.select(pl.corr("popularity", "days")).item() if both.height > 2 else None
+    return None if found is None or isnan(found) else float(found)
 
 
 def _random_robustness(sides: pl.DataFrame) -> list[dict[str, float]]:
@@ -171,7 +190,7 @@ def number(value: float | None) -> str:
     """A statistic in words: whole numbers whole, small shares with three digits, ``-`` where there is none."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}" if value >= 0.1 else f"{value:.3g}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:.3g}"
 
 
 def _contexts(table: pl.DataFrame) -> str:
