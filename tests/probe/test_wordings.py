@@ -78,6 +78,7 @@ def test_without_any_template_there_are_no_wordings(tmp_path: Path):
         with_wordings(load_dataset(str(tmp_path / "facts.csv"), as_of="2024"))
 
 
+@pytest.mark.full
 def test_scores_are_those_of_the_texts_and_resume(data, both, run, lm: LanguageModel, tmp_path: Path):
     file = run.folder / "wordings.parquet"
     scores = pl.read_parquet(file)
@@ -99,6 +100,7 @@ def test_scores_are_those_of_the_texts_and_resume(data, both, run, lm: LanguageM
     assert file.read_bytes() == before
 
 
+@pytest.mark.full
 def test_the_table_equals_the_loop(data, run, tmp_path: Path):
     scores = pl.read_parquet(run.folder / "wordings.parquet")
     rates: dict[tuple[str, str, int], float] = {}

@@ -7,7 +7,7 @@ import pytest
 
 from anachron.analysis.catalogue import make_tables
 from anachron.analysis.study import make_study
-from anachron.core.dates import Date
+from anachron.core.dates import GRANULARITIES, Date
 from anachron.report.outputs import Written, study_notes
 from anachron.report.page.columns import in_words
 from anachron.report.page.data import page_data
@@ -722,3 +722,27 @@ def test_past_facts_are_shown_before_and_after_edits(browser, edited, width):
     assert len(marks(page)) == 2
     assert seen.errors == []
     page.context.close()
+
+
+@pytest.mark.full
+def test_a_fact_without_years_opens_by_its_coarsest_dates(browser, tmp_path):
+    """It spans no whole year, so it is asked about months and days; another fact keeps the years that were chosen."""
+    scores = synthetic_scores(6, seed=3, runs=(RUNS[0],))
+    short = (pl.col("fact_id") == "fact0002") & (pl.col("granularity") == "year")
+    study = make_study([scores.filter(~short)], resamples=50)
+    made, left_out = make_tables(study)
+    data = page_data(study, Written(made, study_notes(study), left_out, {}, {}), [{"name": "run", "record": None}])
+    path = tmp_path / "index.html"
+    path.write_bytes(render(data).encode())
+    page = browser.new_context().new_page()
+    seen = Seen(page)
+    for fact, levels in (("fact0002", ["month"]), ("fact0001", ["year"])):
+        page.goto(f"{path.as_uri()}#fact={fact}&run=0")
+        page.reload()
+        wait_until(page, f"document.getElementById('timeline-chart').dataset.fact === '{fact}'")
+        boxes = {level: page.is_checked(f"#timeline-levels input[value={level}]") for level in GRANULARITIES}
+        assert [level for level, checked in boxes.items() if checked] == levels
+        expected = scores.filter(~short, pl.col("fact_id") == fact, pl.col("granularity") == levels[0])
+        drawn = page.evaluate("document.getElementById('timeline-chart').data[0].x.length")
+        assert drawn == expected["time"].count() > 0
+    assert seen.errors == []

@@ -63,7 +63,8 @@ async function timelineChart(fact, runs, levels) {
   const timelines = await Promise.all(panels.map(({ run, level, asked }) => (asked ? { rows: [], asked: askedRows(fact, run) } : timelineOf(fact, level, run))));
   const places = timelines.flatMap(({ rows, asked }) => [...rows, ...(asked?.years ?? []), ...(asked?.words ?? [])].map((row) => row.x));
   const low = Math.min(...places), high = Math.max(...places);
-  const room = Math.max((high - low) / (runs.some((run) => data.asked[run]) ? 8 : 40), 0.5); // words take theirs
+  const wide = (high - low) / (runs.some((run) => data.asked[run]) ? 8 : 40); // words take theirs
+  const room = Math.max(wide, Math.min(0.5, (high - low) / 10 || 0.5));
   const range = places.length ? [low - room, high + room] : [0, 1];
   const scores = timelines.flatMap(({ rows, prior, weakest }) => [...rows.map((row) => row.logp), prior, weakest]).filter(known);
   const least = Math.min(...scores), most = Math.max(...scores);
@@ -104,13 +105,27 @@ function ticksOf([low, high]) {
   return { tickmode: "array", tickvals: marks.map(([at]) => at), ticktext: marks.map(([, text]) => text) };
 }
 
+/** The chosen granularities at which a fact has dates; where there is none (it spans no whole year), its coarsest. */
+async function levelsFor(fact, runs, levels) {
+  if (runs.every((run) => data.asked[run])) return levels;
+  const all = await contexts();
+  const there = new Set();
+  for (let i = all.first[fact]; i < all.first[fact + 1]; i++) {
+    if (STATUSES[all.kind[i] & 7] !== "none") there.add(LEVELS[all.kind[i] >> 4]);
+  }
+  const dated = levels.filter((level) => there.has(level));
+  return dated.length ? dated : LEVELS.filter((level) => there.has(level)).slice(0, 1);
+}
+
 async function drawTimeline() {
-  const { fact, runs, levels } = shown;
+  const { fact, runs, levels: chosen } = shown;
   if (fact === null) return;
   const target = byId("timeline-chart");
   delete target.dataset.fact; // until it is drawn
+  const levels = await levelsFor(fact, runs, chosen);
   const { traces, layout } = await timelineChart(fact, runs, levels);
-  if (shown.fact !== fact || shown.runs !== runs || shown.levels !== levels) return; // the reader went on meanwhile
+  if (shown.fact !== fact || shown.runs !== runs || shown.levels !== chosen) return; // the reader went on meanwhile
+  for (const box of byId("timeline-levels").querySelectorAll("input")) box.checked = levels.includes(box.value);
   byId("timeline-scores").replaceChildren(...(await scoresOf(fact, runs, levels)));
   const isNew = !drawn.has(target);
   await draw(target, traces, layout);
