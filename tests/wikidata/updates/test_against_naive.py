@@ -149,6 +149,25 @@ def test_it_equals_the_naive_formulation(tmp_path: Path, seed: int):
     check(build(tmp_path / "work", pair, buckets=1 + seed % 5), naive)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(8))
+def test_what_the_card_says_of_the_other_way_is_what_it_gives(tmp_path: Path, seed: int):
+    """Values that did not hold at a date, kept and dropped: each build tells what the other one finds."""
+    pair = replace(pair_of(seed), redirects={"Q9999998": "Q9999999"})
+    kept, dropped = (build(tmp_path / str(v), replace(pair, valid=v), 2).counts["judged"] for v in (False, True))
+    turned = {scenario: numbers[::-1] for scenario, numbers in dropped["by_validity"].items()}
+    assert kept["by_validity"] == {scenario: turned[scenario] for scenario in kept["by_validity"]} != {}
+    assert kept["by_validity"].keys() == turned.keys()
+
+    def understood(judged: Any) -> int:
+        """Groups that are updates, before they are put in words."""
+        return judged["groups"] - sum(judged["dropped"].get(why, [0])[0] for why in (UNKNOWN, NO_CHANGE, MERGED))
+
+    scenarios = kept["by_validity"].keys() - {"no update"}
+    more = sum(otherwise - here for here, otherwise in (kept["by_validity"][name] for name in scenarios))
+    assert understood(dropped) - understood(kept) == more
+
+
 def test_the_pairs_reach_everything():
     """What the tests above compare: every rule, scenario and reason occurs in some pair."""
     found = [build_naive(pair_of(seed)) for seed in range(SEEDS)]

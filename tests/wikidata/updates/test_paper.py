@@ -98,6 +98,20 @@ def test_table_1_comes_out_of_what_held_at_each_date(snapshots, tmp_path):
     assert scenarios["ChatGPT", "inception"] == "AddEntity"
 
 
+def test_the_card_has_both_results(snapshots, tmp_path):
+    """Section 4 against appendix A.1: the one group with values of another time is an update by the one alone."""
+    for valid, pair in ((False, [1, 0]), (True, [0, 1])):
+        (tmp_path / str(valid)).mkdir()
+        settings = UpdateSettings(popularity=False, neighbours=0, valid_at_date=valid)
+        made = build_updates(*snapshots, tmp_path / str(valid) / "u.parquet", settings)
+        found = made.counts["judged"]["by_validity"]
+        assert found == {"no update": pair, "ReplaceObject": pair[::-1]}
+        card = (tmp_path / str(valid) / "u.parquet.card.md").read_text("utf-8")
+        section = card.split("## Values that did not hold at a snapshot's date\n")[1].split("\n## ")[0]
+        assert "| ReplaceObject | 0 | 1 |" in section and "| no update | 1 | 0 |" in section
+        assert f"made {'with' if valid else 'without'} `--valid-at-date`" in section
+
+
 def test_as_published_a_former_president_leaves_the_group_undecided(snapshots, tmp_path):
     """Appendix A.1 and the published code keep him, so a functional relation has three values: rule 6, dropped."""
     rows = built(snapshots, tmp_path)

@@ -38,6 +38,8 @@ def card(name: str, updates: pl.DataFrame, replaced: pl.DataFrame, parameters: J
         _differences(counts),
         "## Groups of one subject and relation\n",
         groups_table(counts["judged"]),
+        "## Values that did not hold at a snapshot's date\n",
+        _validity(counts["judged"]["by_validity"], bool(parameters.get("valid_at_date"))),
         "## Cleaning of the old snapshot\n",
         steps_table(counts["steps"]["old"]),
         "## Cleaning of the new snapshot\n",
@@ -76,6 +78,19 @@ def _differences(counts: Json) -> str:
     rows += [(f"statements known by their id, changed in: {kind}", f"{n:,}") for kind, n in counts["changes"].items()]
     rows.append(("new entities", f"{counts['created']:,}"))
     return markdown_table(("what", "number"), rows)
+
+
+def _validity(by_validity: dict[str, list[int]], dropped: bool) -> str:
+    """Of the groups that ``--valid-at-date`` may change, the scenarios with it and without, as Markdown."""
+    if not by_validity:
+        return "No value of a relation with one value at a time ended before its snapshot's date or started after it.\n"
+    rows = [
+        (scenario, *(f"{n:,}" for n in (pair[::-1] if dropped else pair)))
+        for scenario, pair in sorted(by_validity.items())
+    ]
+    said = "Groups of relations with one value at a time that hold such values, before they are put in words. "
+    said += f"These updates were made {'with' if dropped else 'without'} `--valid-at-date`.\n\n"
+    return said + markdown_table(("scenario", "all values kept", "with --valid-at-date"), rows)
 
 
 def groups_table(judged: Json) -> str:

@@ -15,19 +15,24 @@ from anachron.io.stores import Place
 from anachron.io.tables import in_our_words, read_parquet, scan_parquet, write_table
 from anachron.wikidata.reading.snapshot import bucket_of, readable
 from anachron.wikidata.selection.rules import Steps
-from anachron.wikidata.selection.tally import Tally
+from anachron.wikidata.selection.tally import Tally, tally_of
 from anachron.wikidata.updates.diff import align, changed_groups
 from anachron.wikidata.updates.features import entity_numbers
 from anachron.wikidata.updates.redirects import follow, occurring
 from anachron.wikidata.updates.triples import (
     GROUP,
     ITEM,
+    KEPT,
     VALUE,
     Side,
+    all_values,
     clean_triples,
     day_of,
     days_of,
     first_days,
+    group_stage,
+    held_elsewhen,
+    update_steps,
     with_functional,
 )
 
@@ -73,7 +78,9 @@ class Comparison:
         ``triples``: of changed groups, ``anachron.wikidata.updates.diff.DIFF_COLUMNS`` and ``functional,
         subject_is_new, subject_only_in_old``. ``created``: new entities (`CREATED`). ``old``: all clean triples of the
         old snapshot, for the search of neighbours. ``fresh``: relations and items in the new one of the subjects of
-        which the old one names no item; one row of nulls where it names none either.
+        which the old one names no item; one row of nulls where it names none either. ``elsewhen``: groups of functional
+        relations with values that did not hold at their snapshot's date; ``otherwise``: their triples, as
+        ``valid_at_date`` has them the other way round.
         """
         return self.work / f"{kind}-{bucket:03d}.parquet"
 
@@ -116,19 +123,27 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
     if report.is_file():
         counted: Json = read_json(report)
         return counted
-    old_tally, old = _clean(comparison.old, comparison, bucket)
-    new_tally, new = _clean(comparison.new, comparison, bucket)
+    old_tally, old, old_values = _clean(comparison.old, comparison, bucket)
+    new_tally, new, new_values = _clean(comparison.new, comparison, bucket)
     old, followed = _with_moved(old, comparison, bucket)
     doubles = followed.filter("double")
     aligned, whole = align(old, new, doubles), old.height
     old = old.join(doubles, on="position", how="anti", maintain_order="left")
-    triples = with_functional(aligned, comparison.relations)
     subjects = {name: side.select("subject").unique() for name, side in (("old", old), ("new", new))}
     fresh = subjects["new"].join(subjects["old"], on="subject", how="anti")
     gone = subjects["old"].join(subjects["new"], on="subject", how="anti")
     created = _created(comparison, bucket, fresh)
-    for name, members in (("subject_is_new", created["id"]), ("subject_only_in_old", gone["subject"])):
-        triples = triples.with_columns(pl.col("subject").is_in(members.implode()).alias(name))
+
+    def described(aligned: pl.DataFrame) -> pl.DataFrame:
+        triples = with_functional(aligned, comparison.relations)
+        for name, members in (("subject_is_new", created["id"]), ("subject_only_in_old", gone["subject"])):
+            triples = triples.with_columns(pl.col("subject").is_in(members.implode()).alias(name))
+        return triples
+
+    triples = described(aligned)
+    groups, otherwise = _otherwise(comparison, old_values, new_values)
+    write_table(comparison.file("elsewhen", bucket), groups)
+    write_table(comparison.file("otherwise", bucket), described(otherwise))
     changed = changed_groups(triples)
     write_table(comparison.file("triples", bucket), triples if comparison.label_unchanged else changed)
     write_table(comparison.file("created", bucket), created)
@@ -157,11 +172,30 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
     return counts
 
 
-def _clean(side: Side, comparison: Comparison, bucket: int) -> tuple[Tally, pl.DataFrame]:
+def _clean(side: Side, comparison: Comparison, bucket: int) -> tuple[Tally, pl.DataFrame, pl.DataFrame]:
+    """What the steps dropped, the clean triples, and those before the last step."""
     with readable(f"{side.snapshot.folder}: bucket {bucket} of statements or entities"):
-        return clean_triples(
-            side, bucket, comparison.steps, comparison.relations, valid_at_date=comparison.valid_at_date
-        )
+        tally, values = all_values(side, bucket, comparison.steps)
+        day = day_of(side.snapshot) if comparison.valid_at_date else None
+        judged = group_stage(values, comparison.relations, comparison.steps, day)
+        tally.go_on(tally_of(judged, comparison.steps))
+        return tally, judged.filter(pl.col("dropped").is_null()).select(KEPT), values
+
+
+def _otherwise(comparison: Comparison, old: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The groups of functional relations with values that did not hold at their snapshot's date, and their aligned
+    triples as ``valid_at_date`` has them the other way round. old, new: triples before the last step."""
+    functional = comparison.relations.filter("functional").select("property")
+    sides = ((comparison.old.snapshot, old), (comparison.new.snapshot, new))
+    elsewhen = [rows.join(functional, on="property", how="semi").filter(held_elsewhen(day_of(s))) for s, rows in sides]
+    groups = pl.concat([rows.select(GROUP) for rows in elsewhen]).unique(maintain_order=True)
+    steps = update_steps(comparison.new.snapshot.wiki, valid_at_date=not comparison.valid_at_date)
+    kept = []
+    for snapshot, rows in sides:
+        own = rows.join(groups, on=GROUP, how="semi", maintain_order="left")
+        judged = group_stage(own, comparison.relations, steps, None if comparison.valid_at_date else day_of(snapshot))
+        kept.append(judged.filter(pl.col("dropped").is_null()).select(KEPT))
+    return groups, align(*kept)
 
 
 def _with_moved(old: pl.DataFrame, comparison: Comparison, bucket: int) -> tuple[pl.DataFrame, pl.DataFrame]:

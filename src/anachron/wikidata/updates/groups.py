@@ -21,7 +21,9 @@ CLASH = "one label is both of an obsolete and of another object"
 class GroupCounts:
     """What became of the groups of one subject and relation, and of their triples.
 
-    dropped: reason -> [groups, triples]. left_out: reason -> triples of groups that stay.
+    dropped: reason -> [groups, triples]. left_out: reason -> triples of groups that stay. by_validity: of groups of
+    functional relations with values that did not hold at their snapshot's date, scenario -> [groups as they are, groups
+    if ``valid_at_date`` were the other way round]; `DROPPED` are those that are no update. Before any is put in words.
     """
 
     groups: int = 0
@@ -30,6 +32,7 @@ class GroupCounts:
     left_out: dict[str, int] = field(default_factory=dict)
     kept_groups: int = 0
     kept_triples: int = 0
+    by_validity: dict[str, list[int]] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raises `AssertionError` unless what came in is what was dropped, left out and kept."""
@@ -44,6 +47,9 @@ class GroupCounts:
         self._take(other)
         self.kept_groups += other.kept_groups
         self.kept_triples += other.kept_triples
+        for scenario, (here, otherwise) in other.by_validity.items():
+            before = self.by_validity.get(scenario, [0, 0])
+            self.by_validity[scenario] = [before[0] + here, before[1] + otherwise]
 
     def go_on(self, later: "GroupCounts") -> None:
         """Put what became of the groups that were kept in the place of those."""
@@ -149,6 +155,16 @@ def without_duplicates(sieve: Sieve) -> None:
     sieve.drop_groups(CLASH, obsolete & others)
     place = pl.int_range(pl.len()) + pl.when(pl.col("label") == "new").then(0).otherwise(pl.len())  # the new ones first
     sieve.leave_out("another object of the group has the same label", (place != place.min()).over(same))
+
+
+DROPPED = "no update"
+
+
+def by_scenario(labelled: pl.DataFrame, groups: int) -> dict[str, int]:
+    """How many of so many groups of labelled triples become updates of each scenario, and how many become none."""
+    kept = understood(labelled).done()
+    found = dict(scenarios(kept).group_by("scenario").len().iter_rows())
+    return {DROPPED: groups - sum(found.values())} | found
 
 
 def scenarios(triples: pl.DataFrame) -> pl.DataFrame:

@@ -2,11 +2,12 @@
 
 import polars as pl
 
+from anachron.io.tables import read_parquet
 from anachron.wikidata.selection.lookups import missing_from
 from anachron.wikidata.selection.tally import compact
 from anachron.wikidata.updates.compare import Comparison, created_of, triples_of
 from anachron.wikidata.updates.diff import changed_groups, join_merged, merge_candidates
-from anachron.wikidata.updates.groups import MERGED, SAME, GroupCounts, understood
+from anachron.wikidata.updates.groups import MERGED, SAME, GroupCounts, by_scenario, understood
 from anachron.wikidata.updates.labels import SPANNED, label_triples
 from anachron.wikidata.updates.triples import GROUP, ITEM, day_of, first_days, span_of
 
@@ -49,14 +50,28 @@ def kept_triples(comparison: Comparison) -> tuple[pl.DataFrame, GroupCounts]:
     """Triples of all groups that are understood and in which something changed, and what became of the others."""
     created, merged = created_of(comparison), merged_items(comparison)
     counts, kept, groups = GroupCounts(), [], 0
-    for triples in triples_of(comparison):
+    for bucket, triples in enumerate(triples_of(comparison)):
         labelled = label_bucket(triples, comparison, created, merged)
+        counts.add(_validity(comparison, bucket, labelled, created, merged))
         sieve = understood(labelled)
         left = sieve.done()
         counts.add(_with_merged(sieve.counts, triples, labelled))
         kept.append(compact(left.with_columns(pl.col("group") + groups)))
         groups += labelled.height
     return pl.concat(kept), counts
+
+
+def _validity(
+    comparison: Comparison, bucket: int, labelled: pl.DataFrame, created: pl.DataFrame, merged: set[str]
+) -> GroupCounts:
+    """``by_validity`` of a bucket."""
+    groups = read_parquet(comparison.file("elsewhen", bucket))
+    if not groups.height:
+        return GroupCounts()
+    otherwise = read_parquet(comparison.file("otherwise", bucket))
+    here = by_scenario(labelled.join(groups, on=GROUP, how="semi", maintain_order="left"), groups.height)
+    there = by_scenario(label_bucket(otherwise, comparison, created, merged), groups.height)
+    return GroupCounts(by_validity={name: [here.get(name, 0), there.get(name, 0)] for name in {**here, **there}})
 
 
 def _with_merged(counts: GroupCounts, triples: pl.DataFrame, labelled: pl.DataFrame) -> GroupCounts:

@@ -145,19 +145,23 @@ def _where_decided(
         return ((span.field("first") < day) & (span.field("last") >= day)).fill_null(False)
 
     open_ = spans.select((may_precede(name, old_day) | may_precede(name, new_day)).alias(name) for name in SPANNED)
-    rows = triples.with_row_index("row").with_columns(open_[name].alias(f"{name}_open") for name in SPANNED)
-    some = pl.any_horizontal(f"{name}_open" for name in SPANNED)
-    tried = rows.filter(some.any().over("group"))
-    if not tried.height:
-        return labelled
-    days = {name: _days_to_try(tried, spans, name, old_day, new_day) for name in SPANNED if tried[f"{name}_open"].any()}
+    which = open_.select(pl.sum_horizontal(pl.col(name) * 2**n for n, name in enumerate(SPANNED)).alias("which"))
+    rows = triples.with_row_index("row").with_columns(which["which"])
     found: list[pl.DataFrame] = []
-    for chosen in product(*days.values()):
-        moved = tried.with_columns(
-            pl.when(f"{name}_open").then(day).otherwise(name).alias(name)
-            for name, day in zip(days, chosen, strict=True)
-        )
-        found.append(_by_first_rule(moved, old_day, new_day).select("row", "rule", "label"))
+    for code in which["which"].unique().sort():  # triples with the same dates open share their combinations
+        names = [name for n, name in enumerate(SPANNED) if code >> n & 1]
+        if not names:
+            continue
+        own = pl.col("which") == code
+        tried = rows.filter(own.any().over("group"))  # whole groups: rules ask how many triples there are
+        days = [_days_to_try(spans[name][tried["row"]], tried["which"] == code, old_day, new_day) for name in names]
+        for chosen in product(*days):
+            moved = tried.with_columns(
+                pl.when(own).then(day).otherwise(name).alias(name) for name, day in zip(names, chosen, strict=True)
+            )
+            found.append(_by_first_rule(moved, old_day, new_day).filter(own).select("row", "rule", "label"))
+    if not found:
+        return labelled
     of_row = pl.concat(found).group_by("row", maintain_order=True)
     possible = pl.col("rule") != BACKWARDS
     kept = of_row.agg(pl.col(name).filter(possible | ~possible.any()).alias(name) for name in ("rule", "label"))
@@ -176,15 +180,15 @@ def _where_decided(
     ).drop("row", "found_rule", "found_label")
 
 
-def _days_to_try(tried: pl.DataFrame, spans: pl.DataFrame, name: str, old_day: int, new_day: int) -> list[pl.Series]:
+def _days_to_try(spans: pl.Series, own: pl.Series, old_day: int, new_day: int) -> list[pl.Series]:
     """Of each row the first and the last day that a date may mean, and the days behind the snapshots where they lie
-    between them: what holds on either side of these holds of all."""
-    ends = spans[name][tried["row"]].struct.unnest()
+    between them in one of its ``own`` rows: what holds on either side of these holds of all."""
+    ends = spans.struct.unnest()
     first, last = ends["first"], ends["last"]
     between = [
-        pl.repeat(day, tried.height, dtype=pl.Int64, eager=True).clip(first, last)
+        pl.repeat(day, len(spans), dtype=pl.Int64, eager=True).clip(first, last)
         for day in (old_day + 1, new_day + 1)
-        if ((first < day) & (last > day) & tried[f"{name}_open"]).any()
+        if ((first < day) & (last > day) & own).any()
     ]
     return [first, *between, last]
 

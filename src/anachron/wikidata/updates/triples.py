@@ -94,14 +94,27 @@ def clean_triples(
 
     subjects: only those of these. valid_at_date: as of `update_steps`, which made the steps.
     """
+    tally, rows = all_values(side, bucket, steps, subjects)
+    judged = group_stage(rows, relations, steps, day_of(side.snapshot) if valid_at_date else None)
+    tally.go_on(tally_of(judged, steps))
+    return tally, judged.filter(pl.col("dropped").is_null()).select(KEPT)
+
+
+def all_values(
+    side: Side, bucket: int, steps: Steps, subjects: Iterable[str] | None = None
+) -> tuple[Tally, pl.DataFrame]:
+    """The triples of a bucket (`KEPT`), in the order of the dump, before the last step, with all values of relations
+    that have one; and what the steps before it dropped. subjects: only those of these."""
     statements = scan_statements(side.snapshot, bucket, COLUMNS)
     if subjects is not None:
         statements = statements.filter(pl.col("subject").is_in(list(subjects)))
     tally, rows = alive_rows(side.snapshot, bucket, statements, side.barred, side.lookups, steps)
-    day = day_of(side.snapshot) if valid_at_date else None
-    judged = group_stage(rows.select(KEPT).sort("position"), relations, steps, day)  # joins give rows in any order
-    tally.go_on(tally_of(judged, steps))
-    return tally, judged.filter(pl.col("dropped").is_null()).select(KEPT)
+    return tally, rows.select(KEPT).sort("position")  # joins give rows in any order
+
+
+def held_elsewhen(day: int) -> pl.Expr:
+    """Whether a value surely ended before a day, or surely started after it."""
+    return ((_last(pl.col("end")) < day) | (_first(pl.col("start")) > day)).fill_null(False)
 
 
 def group_stage(alive: pl.DataFrame, relations: pl.DataFrame, steps: Steps, day: int | None = None) -> pl.DataFrame:
@@ -112,8 +125,7 @@ def group_stage(alive: pl.DataFrame, relations: pl.DataFrame, steps: Steps, day:
     dump). Of what then is left, the one preferred statement stays, where exactly one is.
     """
     rows = alive.join(relations.filter("functional"), on="property", how="inner")
-    elsewhen = pl.lit(False) if day is None else (_last(pl.col("end")) < day) | (_first(pl.col("start")) > day)
-    rows = rows.with_columns(elsewhen.fill_null(False).alias("elsewhen"))
+    rows = rows.with_columns((pl.lit(False) if day is None else held_elsewhen(day)).alias("elsewhen"))
     dated = rows.filter(pl.col("by_point") & ~pl.col("elsewhen")).with_columns(first_days(pl.col("point")).alias("day"))
     latest = (
         dated.drop_nulls("day")
