@@ -33,7 +33,7 @@ def test_tables_of_several_models(table: Path, tmp_path: Path, capsys):
         run("metrics", table, "--out", out, "--models", tmp_path / "models.csv", "--baseline", "oak-3b", "--json") == 0
     )
     said = json.loads(capsys.readouterr().out)
-    assert set(said["left_out"]) == {"decoys", "decoy_facts"}  # a table alone has no decoys
+    assert set(said["left_out"]) == {"decoys", "decoy_facts", "wordings"}  # a table alone has none of them
     assert set(pl.read_csv(out / "sizes.csv")["model"]) == {"fir-1b", "fir-7b"}
     comparison = pl.read_csv(out / "comparison.csv")
     assert set(comparison["against_model"]) == {"oak-3b"} and "oak-3b" not in comparison["model"]
@@ -110,8 +110,8 @@ def test_what_is_left_out_is_said(table: Path, tmp_path: Path, capsys):
     said = " ".join(capsys.readouterr().err.split())
     manifest = tmp_path / "out" / "manifest.json"
     left_out = json.loads(manifest.read_text())["left_out"]
-    assert set(left_out) == {"sizes", "size_to_perfection", "decoys", "decoy_facts"}  # sizes are unknown
-    assert f"4 analyses do not apply to these runs; {manifest} says why" in said and "size_to_perfection" not in said
+    assert set(left_out) == {"sizes", "size_to_perfection", "decoys", "decoy_facts", "wordings"}  # sizes are unknown
+    assert f"5 analyses do not apply to these runs; {manifest} says why" in said and "size_to_perfection" not in said
     assert not (tmp_path / "out" / "sizes.csv").exists()
 
 

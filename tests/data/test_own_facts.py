@@ -176,15 +176,15 @@ def test_commands_take_the_file_and_say_what_they_leave_out(facts: Path, tmp_pat
     assert run("audit", facts, "--tokenizer", "demo", "--json", *until) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)
-    assert found["facts"] == 4 and found["status_differs"] == found["alpha_differs"] == 0
-    assert "4 facts are asked about, as of 2024-06-30; 4 cannot be" in printed.err
+    assert found["facts"] == 5 and found["status_differs"] == found["alpha_differs"] == 0
+    assert "5 facts are asked about, as of 2024-06-30; 3 cannot be" in printed.err
     assert "row 4, Peru, spirit animal, the condor [2021-02-01/2024-03-31]: no question" in printed.err
     assert run("export", "lm-eval", facts, "--out", tmp_path / "task", *until) == 0
     assert run("export", "hub", facts, "--out", tmp_path / "hub", "--limit", 2, *until) == 0
     capsys.readouterr()
     assert run("build", "statements", facts, "--out", tmp_path / "set.parquet", "--json", *until) == 0
     printed = capsys.readouterr()
-    assert len(json.loads(printed.out)["left_out"]) == 4 and "4 cannot be" in printed.err
+    assert len(json.loads(printed.out)["left_out"]) == 3 and "3 cannot be" in printed.err
     assert run("datasets", facts, "--out", tmp_path / "no.csv") == 2
     assert "build statements writes its statements" in capsys.readouterr().err
 
@@ -225,11 +225,11 @@ def test_a_probe_from_the_file_to_the_tables(facts: Path, tmp_path: Path, capsys
     words = ("probe", "demo", "--dataset", facts, "--out", out)
     assert run(*words, "--as-of", "2024-06-30", "--json") == 0
     printed = capsys.readouterr()
-    assert {row["facts"] for row in json.loads(printed.out)["summary"]} == {4}
+    assert {row["facts"] for row in json.loads(printed.out)["summary"]} == {4, 5}  # one has no years
     assert {row["given_id"] for row in json.loads(printed.out)["left_out"]} == set(REASONS)
     assert "the condor" in printed.err
     asked, left_out = pl.read_csv(out / "asked.csv"), pl.read_csv(out / "left_out.csv")
-    assert asked["given_id"].to_list() == ["berlin", "bonn", "llama", "gc | gc2"]
+    assert asked["given_id"].to_list() == ["berlin", "bonn", "llama", "gc | gc2", "late"]
     assert set(left_out["given_id"]) == set(REASONS)
     record = read_json(out / "run.json")
     assert record["settings"]["as_of"] == "2024-06-30" and {"asked.csv", "left_out.csv"} <= record["files"].keys()

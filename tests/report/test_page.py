@@ -332,6 +332,8 @@ def test_charts_draw_what_their_tables_say(everything, name):
         table = table.filter(pl.col("rank") <= 10)
     if name == "crossed":
         table = table.filter(pl.col("relation") == "all")
+    if name in ("formats", "prefixes"):
+        table = table.filter(pl.col("model") != "pooled")  # the mean over models is in the table alone
     if name == "correlations":
         table = table.filter(pl.col("models") == "all")  # of five models, the same as the most robust
     expected = [v for c in columns for v in table[c] if v is not None and isfinite(v)]

@@ -131,7 +131,7 @@ def check(
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
     asked = _with_decoys(asked, decoys)
-    if models.only_cost(asked.data.facts, partial(_cost, asked, demands, gate.baseline, language)):
+    if models.only_cost(asked.data.facts_with_years, partial(_cost, asked, demands, gate.baseline, language)):
         return
     with models.opened(model, out, label) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)

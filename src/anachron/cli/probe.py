@@ -153,7 +153,7 @@ def _probe_one(models: Models, name: str, data: "Dataset", folder: Path, label: 
 
         return cost_of_data(data, settings, models.language)
 
-    if models.only_cost(data.facts, cost):
+    if models.only_cost(data.facts_with_years, cost):
         return
     with models.opened(name, folder, label) as (who, bar):
         result = who.probe(data, folder, bar)

@@ -200,7 +200,7 @@ def test_what_a_check_found_is_read_as_it_was_written_or_not_at_all(
 @pytest.mark.full
 def test_the_run_is_that_of_probe(run: Path, facts: Path, tmp_path: Path) -> None:
     data = anachron.load_dataset(str(facts), as_of=AS_OF, sampling="near")
-    probed = run_probe("demo", anachron.with_decoys(data, 34), tmp_path / "probe")  # 100 and more for three facts
+    probed = run_probe("demo", anachron.with_decoys(data, 25), tmp_path / "probe")  # 100 for four facts
     assert probed.scores.equals(pl.read_parquet(run / "scores.parquet"))
     assert probed.decoys is not None and probed.decoys.equals(pl.read_parquet(run / "decoys.parquet"))
 
@@ -219,7 +219,7 @@ def test_tables_and_page_speak_of_the_facts(run: Path, facts: Path, tmp_path: Pa
     limited = write_metrics([run], tmp_path / "few", resamples=100, limit=2)
     assert (
         set(limited.facts["fact_id"]) == set(sorted(questions)[:2])
-        and "on a fixed sample of 2 of 3" in limited.notes[0]
+        and "on a fixed sample of 2 of 4" in limited.notes[0]
     )
     assert json.loads((tmp_path / "few" / "manifest.json").read_text())["parameters"]["limit"] == 2
     with pytest.raises(ConfigError, match="limit 0"):
