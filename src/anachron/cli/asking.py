@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
     from anachron.io.jobs import Callbacks
     from anachron.probe.ask.asking import AskSettings
-    from anachron.probe.ask.budget import Cost, Prices
+    from anachron.probe.ask.budget import Prices
+    from anachron.probe.by_answers import Costs
     from anachron.probe.respondent import Respondent
 
 
@@ -159,9 +160,9 @@ class Models:
         with self.scorer.open(name, self.place, self.loading) as lm, on_screen().bar(name) as bar:
             yield ByScores(lm, settings), bar
 
-    def only_cost(self, number: int, cost: "Callable[[AskSettings], tuple[Cost, Cost]]", noun: str = "fact") -> bool:
-        """Say what asking about so many facts (or what the noun names) will cost at least and at most; whether that was
-        all that was wanted (``--dry-run``). Of models that are scored nothing is said."""
+    def only_cost(self, cost: "Callable[[AskSettings], Costs]", noun: str = "fact") -> bool:
+        """Say about how many facts (or what the noun names) questions will be asked, and what they will cost at least
+        and at most; whether that was all that was wanted (``--dry-run``). Of models that are scored nothing is said."""
         if self.answers is None:
             return False
         from anachron.probe.ask.budget import cost_lines
@@ -172,7 +173,8 @@ class Models:
         concurrency = 1 if here else self.scorer.concurrency or Server.concurrency
         alone = budget is not None and budget.unit != "calls" and self.asking.max_tokens is None
         together = 1 if alone else concurrency
-        lines = cost_lines(number, noun, *cost(self.answers), together, budget, self.answers.prices)
+        number, least, most = cost(self.answers)
+        lines = cost_lines(number, noun, least, most, together, budget, self.answers.prices)
         if alone and concurrency > 1:
             lines.append(
                 "one question at a time, since an answer may have any length; with --max-tokens several are asked"

@@ -17,7 +17,7 @@ from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptio
 
 if TYPE_CHECKING:
     from anachron.probe.ask.asking import AskSettings
-    from anachron.probe.ask.budget import Cost
+    from anachron.probe.by_answers import Costs
     from anachron.probe.check.check import Check
     from anachron.probe.check.gate import Gate
     from anachron.probe.check.questions import CheckedFacts
@@ -131,7 +131,7 @@ def check(
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
     asked = _with_decoys(asked, decoys)
-    if models.only_cost(asked.data.facts_with_years, partial(_cost, asked, demands, gate.baseline, language)):
+    if models.only_cost(partial(_cost, asked, demands, gate.baseline, language)):
         return
     with models.opened(model, out, label) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
@@ -140,7 +140,7 @@ def check(
 
 def _cost(
     facts: "CheckedFacts", demands: "Gate", baseline: Path | None, language: str | None, settings: "AskSettings"
-) -> "tuple[Cost, Cost]":
+) -> "Costs":
     from anachron.probe.by_answers import cost_of_facts  # scores do without
 
     return cost_of_facts(facts, settings, demands, baseline, language)

@@ -142,9 +142,7 @@ def horizon(
     models = Models(asking, texts, scorer, replicas, loading)
     limits = asked.limits()
     changes = None if all(map(is_horizon, model)) else asked.read(model, Callbacks(warn=warn))
-    if changes is not None and models.only_cost(
-        len(changes), lambda settings: cost_of_changes(changes_to_ask(changes)), "change"
-    ):
+    if changes is not None and models.only_cost(lambda settings: cost_of_changes(changes_to_ask(changes)), "change"):
         return
 
     def find_one(name: str, folder: Path) -> "FoundHorizon":  # on return the model goes

@@ -16,8 +16,8 @@ from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptio
 if TYPE_CHECKING:
     from anachron.data.dataset import Dataset
     from anachron.probe.ask.asking import AskSettings
-    from anachron.probe.ask.budget import Cost
     from anachron.probe.ask.run import AnswerRun
+    from anachron.probe.by_answers import Costs
     from anachron.report.outputs import Written
 
 
@@ -148,12 +148,12 @@ def _probe_one(models: Models, name: str, data: "Dataset", folder: Path, label: 
     """Ask one model, and say what came of it. On return the model is gone, before the next one is loaded."""
     from anachron.probe.ask.run import AnswerRun
 
-    def cost(settings: "AskSettings") -> "tuple[Cost, Cost]":
+    def cost(settings: "AskSettings") -> "Costs":
         from anachron.probe.by_answers import cost_of_data  # scores do without
 
         return cost_of_data(data, settings, models.language)
 
-    if models.only_cost(data.facts_with_years, cost):
+    if models.only_cost(cost):
         return
     with models.opened(name, folder, label) as (who, bar):
         result = who.probe(data, folder, bar)

@@ -100,9 +100,8 @@ def sample_contexts(
 
     The granularities are those from the sampling's coarsest on. Finer contexts of a transitional year (or month, where
     that is the coarsest) are ``discarded``, so that every granularity has the same number of correct and of incorrect
-    contexts. ``other_periods`` are further periods in which the same triple
-    holds: incorrect contexts that fall into one of them are left out (TimeStress v1, section 3.2.2).
-    ``until`` overrides the sampling's last year.
+    contexts. ``other_periods`` are further periods in which the same triple holds: incorrect contexts that fall into
+    one of them are left out (TimeStress v1, section 3.2.2). ``until`` overrides the sampling's last year.
 
     Raises `DataError` for an open period and for one of no length.
     Source: TimeStress, section 3.2.3; the conventions are explained in `anachron.core.periods`.

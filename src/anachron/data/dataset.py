@@ -74,11 +74,6 @@ class Dataset:
     def facts(self) -> int:
         return self.table["fact_id"].n_unique()
 
-    @property
-    def facts_with_years(self) -> int:
-        """Those with statements by year: what a model that only answers is asked about."""
-        return self.table.filter(pl.col("granularity") == "year")["fact_id"].n_unique()
-
     def sample(self, facts: int) -> "Dataset":
         """The ``facts`` facts with the smallest ids (hashes, so a fixed random sample), in their own order.
 

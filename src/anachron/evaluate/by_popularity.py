@@ -42,9 +42,7 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
     Raises `DataError` for a table that breaks its rules or has no such neighbour, `ConfigError` for no bins.
     Source: WikiFactDiff, figure 2, which says "normalised for each algorithm" and not how.
     """
-    for name, count in (("similarity_bins", similarity_bins), ("popularity_bins", popularity_bins)):
-        if count < 1:
-            raise ConfigError(f"{name} is {count}; it must be 1 or more")
+    _check_bins(similarity_bins=similarity_bins, popularity_bins=popularity_bins)
     facts = check_neighbours(neighbours)
     known = facts.drop_nulls(["before", "after", "dist", "popularity"])
     if not known.height:
@@ -64,8 +62,7 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
         ["case_id", "kind", "number", "similarity", "popularity"], keep="first", maintain_order=True
     )
     for name, count in (("similarity", similarity_bins), ("popularity", popularity_bins)):
-        edges = _edges(distinct[name].to_numpy(), count)
-        number = np.searchsorted(edges[1:-1], known[name].to_numpy(), side="right")
+        edges, number = _binned(known[name], distinct[name], count)
         known = known.with_columns(
             pl.Series(f"{name}_bin", number + 1, pl.Int64),
             pl.Series(f"{name}_low", edges[number]),
@@ -91,16 +88,15 @@ def by_popularity(metrics: pl.DataFrame, *, bins: int = 5) -> pl.DataFrame:
     ``popularity_low`` and ``popularity_high``. Raises `DataError` where no popularity is known, `ConfigError` for no
     bins. Source: WikiFactDiff, A.1, which gives each subject its popularity for this.
     """
-    if bins < 1:
-        raise ConfigError(f"bins is {bins}; it must be 1 or more")
+    _check_bins(bins=bins)
     known = metrics.drop_nulls("popularity")
     if not known.height:
         raise DataError(
             f"the popularity of none of {metrics.n_unique(['mode', 'case_id']) if metrics.height else 0} subjects is "
             "known; success by popularity needs updates that state it (subject_popularity)"
         )
-    edges = _edges(known.unique(["mode", "case_id"], maintain_order=True)["popularity"].to_numpy(), bins)
-    number = np.searchsorted(edges[1:-1], known["popularity"].to_numpy(), side="right")
+    distinct = known.unique(["mode", "case_id"], maintain_order=True)
+    edges, number = _binned(known["popularity"], distinct["popularity"], bins)
     parts = [
         summarise(known.filter(pl.Series(number == place))).select(
             pl.lit(place + 1, pl.Int64).alias("popularity_bin"), pl.lit(edges[place]).alias("popularity_low"),
@@ -124,14 +120,12 @@ def bleedover_by_popularity(
     Returns the columns of `BY_POPULARITY_SCHEMA`, the least popular first; ``n`` counts neighbours. Raises `DataError`
     for a table that breaks its rules, `ConfigError` for no bins. Source: WikiFactDiff, 5.2.
     """
-    if bins < 1:
-        raise ConfigError(f"bins is {bins}; it must be 1 or more")
+    _check_bins(bins=bins)
     facts = check_neighbours(neighbours)
     rows = []
     for (kind,), known in facts.drop_nulls(["before", "after", "popularity"]).group_by(["kind"], maintain_order=True):
         distinct = known.unique(["case_id", "number", "popularity"], keep="first", maintain_order=True)
-        edges = _edges(distinct["popularity"].to_numpy(), bins)
-        number = np.searchsorted(edges[1:-1], known["popularity"].to_numpy(), side="right")
+        edges, number = _binned(known["popularity"], distinct["popularity"], bins)
         each = (
             known.with_columns(
                 pl.Series("bin", number, pl.Int64),
@@ -147,7 +141,16 @@ def bleedover_by_popularity(
     return in_order(pl.DataFrame(rows, schema=BY_POPULARITY_SCHEMA, orient="row"), facts, "kind", "popularity_bin")
 
 
-def _edges(values: np.ndarray, count: int) -> np.ndarray:
-    """Edges of at most ``count`` quantile bins, each of which holds something."""
-    inner = np.quantile(values, np.arange(1, count) / count, method="higher")
-    return np.concatenate([[values.min()], np.unique(inner[inner > values.min()]), [values.max()]])
+def _check_bins(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ConfigError(f"{name} is {count}; it must be 1 or more")
+
+
+def _binned(values: pl.Series, distinct: pl.Series, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Edges of at most ``count`` quantile bins of the distinct values, each of which holds something, and the number,
+    from 0, of the bin of each of the values."""
+    known = distinct.to_numpy()
+    inner = np.quantile(known, np.arange(1, count) / count, method="higher")
+    edges = np.concatenate([[known.min()], np.unique(inner[inner > known.min()]), [known.max()]])
+    return edges, np.searchsorted(edges[1:-1], values.to_numpy(), side="right")

@@ -92,6 +92,9 @@ class ByAnswers(Respondent):
         return label, answered(changes, readings)
 
 
+Costs = tuple[int, Cost, Cost]  # number of facts or changes that are asked about, least and most cost
+
+
 def refuse_unasked(settings: AskSettings, gate: Gate, baseline: Path | None) -> None:
     """Raise `ConfigError` for a demand that the questions which are to be asked cannot answer."""
     demands = (
@@ -109,22 +112,23 @@ def refuse_unasked(settings: AskSettings, gate: Gate, baseline: Path | None) -> 
 
 def cost_of_facts(
     facts: CheckedFacts, settings: AskSettings, gate: Gate, baseline: Path | None, language: str | Path | None = None
-) -> tuple[Cost, Cost]:
-    """What a check costs at least and at most. Raises `ConfigError` as `refuse_unasked`."""
+) -> Costs:
+    """What a check costs. Raises `ConfigError` as `refuse_unasked`."""
     refuse_unasked(settings, gate, baseline)
-    data = with_enough_decoys(facts.data, CANDIDATES)
-    return estimate(questions_of(data, facts.given, language)[0], facts.questions, settings)
+    questions = questions_of(with_enough_decoys(facts.data, CANDIDATES), facts.given, language)[0]
+    return len(questions.facts), *estimate(questions, facts.questions, settings)
 
 
-def cost_of_data(data: Dataset, settings: AskSettings, language: str | Path | None = None) -> tuple[Cost, Cost]:
-    """What a probe costs at least and at most."""
-    return estimate(questions_of_data(data, language), (), settings)
+def cost_of_data(data: Dataset, settings: AskSettings, language: str | Path | None = None) -> Costs:
+    """What a probe costs."""
+    questions = questions_of_data(data, language)
+    return len(questions.facts), *estimate(questions, (), settings)
 
 
-def cost_of_changes(changes: Sequence[ChangeToAsk]) -> tuple[Cost, Cost]:
-    """What a horizon costs at least and at most, the budget aside: the same."""
+def cost_of_changes(changes: Sequence[ChangeToAsk]) -> Costs:
+    """What a horizon costs, the budget aside: at least and at most the same."""
     cost = expected((one.kind, one.prompt) for one in change_questions(changes).values())
-    return cost, cost
+    return len(changes), cost, cost
 
 
 def _identity(data: Dataset) -> Json:

@@ -84,10 +84,8 @@ def fewer_contexts(study: Study) -> pl.DataFrame:
                 if not group.height:
                     continue
                 low, high = korn_graubard(group["expected"].to_numpy(), group["subject"].to_numpy())
-                row: dict[str, Any] = dict(zip(RUN_KEYS, key, strict=True)) | {
-                    "granularity": granularity,
-                    "share": share,
-                }
+                row: dict[str, Any] = dict(zip(RUN_KEYS, key, strict=True))
+                row |= {"granularity": granularity, "share": share}
                 row |= {"facts": group.height, "contexts": group["contexts"].mean()}
                 row |= {"robustness": group["expected"].mean(), "low": low, "high": high}
                 rows.append(row | {"chance": group["chance"].mean()})
@@ -102,25 +100,20 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     rows = style.check("fewer_contexts", table, "robustness", "contexts")
     rows = rows.with_columns(pl.Series("run", style.run_labels(rows, "format", "prefix")))
     whole = rows.filter(pl.col("share") == 1).group_by("run", maintain_order=True).agg(pl.col("robustness").mean())
-    leading = whole.sort(["robustness", "run"], descending=[True, False])["run"].to_list()[:MANY]
+    ranked = whole.sort(["robustness", "run"], descending=[True, False])["run"].to_list()
     granularities = style.in_order(rows["granularity"], list(GRANULARITIES))
-    height = 2.2 + marks.legend_height([*leading, "other runs"], style.PAGE)
+    height = 2.2 + marks.legend_height([*ranked[:MANY], "other runs"], style.PAGE)
     with style.sheet(style.PAGE, height, 1, len(granularities), sharey=True) as (figure, axes):
         for panel, granularity in zip(axes.flat, granularities, strict=True):
             panel.set_title(granularity)
             of_level = rows.filter(pl.col("granularity") == granularity)
-            for label in [
-                *leading,
-                *(one for one in of_level["run"].unique(maintain_order=True) if one not in leading),
-            ]:
+            for place, label in enumerate(ranked):
                 line = of_level.filter(pl.col("run") == label).sort("contexts")
-                if label in leading:
-                    look = style.look(leading.index(label))
-                    marks.dots(
-                        panel, line["contexts"], line["robustness"], look, label=label, upright=True, joined=True
-                    )
-                else:
-                    panel.plot(line["contexts"], line["robustness"], color=style.GREY, lw=0.5, label="other runs")
+                at = line["contexts"], line["robustness"]
+                if place < MANY:
+                    marks.dots(panel, *at, style.look(place), label=label, upright=True, joined=True)
+                elif line.height:
+                    panel.plot(*at, color=style.GREY, lw=0.5, label="other runs")
             first = of_level.filter(pl.col("run") == of_level["run"][0]).sort("contexts")
             panel.plot(first["contexts"], first["chance"], color=style.BLACK, lw=0.8, ls="--", label="random scores")
             panel.set_xlabel("contexts of a fact (mean)")

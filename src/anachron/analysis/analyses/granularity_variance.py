@@ -39,7 +39,8 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
         both = one.join(two.drop("subject"), on="fact_id", suffix="_with", maintain_order="left")
         if not both.height:
             continue
-        of_groups.setdefault(second[1:], []).append(both.with_columns(model=pl.lit(second[0])))
+        both = both.with_columns(model=pl.lit(second[0]))
+        of_groups.setdefault(second[1:], []).append(both)
         rows.append(dict(zip(RUN_KEYS, second, strict=True)) | {"models": 1} | _ratios(both, resamples, seed))
     for group, tables in of_groups.items():
         if len(tables) > 1:
@@ -51,13 +52,13 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
 def _ratios(both: pl.DataFrame, resamples: int, seed: int) -> dict[str, Any]:
     """Cells of a row: means, ratios and intervals, of one model or of several.
 
-    both: ``fact_id, subject, variance, variance_with, model`` (a single model may be without that column).
+    both: ``fact_id, subject, variance, variance_with, model``.
     """
     without, having = both["variance"].to_numpy(), both["variance_with"].to_numpy()
     subjects = both["subject"].to_numpy()
     row: dict[str, Any] = {"facts": both["fact_id"].n_unique()}
     row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
-    several = "model" in both.columns and both["model"].n_unique() > 1
+    several = both["model"].n_unique() > 1
     for name, over, under in (("", having, without), ("published_", without, having)):
         found: tuple[float | None, ...] = (None, None, None)
         if several:

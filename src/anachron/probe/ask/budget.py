@@ -108,9 +108,11 @@ def cost_lines(
 ) -> list[str]:
     """What asking will cost, in words. number, noun: of what it is about. concurrency: questions at a time."""
     minutes = [cost.calls * SECONDS / 60 / concurrency for cost in (least, most)]
-    calls = f"{least.calls:,} to {most.calls:,} calls, at most {most.calls / number:.0f} per {noun}"
+    calls = f"{most.calls:,} calls"
+    if least != most:
+        calls = f"{least.calls:,} to {calls}, at most {most.calls / number:.0f} per {noun}"
     lines = [
-        f"{number:,} {noun}s: {calls if least != most else f'{most.calls:,} calls'}",
+        f"{number:,} {noun}s: {calls}",
         f"about {least.read:,.0f} to {most.read:,.0f} tokens read and {least.written:,.0f} to {most.written:,.0f} "
         "written (assuming four letters per token and bare answers); a reasoning model writes many times as much",
         f"about {minutes[0]:,.1f} to {minutes[1]:,.1f} minutes at {SECONDS:g} s per call, {concurrency} at a time",

@@ -269,8 +269,8 @@ def short_timeline(years: pl.DataFrame, width: int = SHORT) -> str:
     """A fact of one run in one line: a bar of log-probability a year, its own period in brackets: ``▂▁▃[▆█▇]▄▃▂``.
 
     years: its year contexts, or others of one granularity, with ``time, status, logp``. Brackets are put where years
-    become correct, and where they
-    are so no longer; a bar stands for the best of several years where there are more than fit.
+    become correct, and where they are so no longer; a bar stands for the best of several years where there are more
+    than fit.
     """
     rows = years.filter(pl.col("time").is_not_null()).with_columns(
         pl.lit(False).alias(name) for name in ("lost", "far")

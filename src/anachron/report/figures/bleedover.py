@@ -24,10 +24,10 @@ AXES = ("similarity", "popularity")
 def bleedover(table: pl.DataFrame) -> "Figure":
     """Bleedover in bins of similarity (up) and popularity (right), a map a method, 1 being the method's own mean.
 
-    table: rows of `bleedover_bins`; each mode begins a line of maps. All maps share bins and
-    colours, from white at 0 to the darkest at the largest value, though at 2 at least, so that small differences look
-    small, and at 4 at most, so that one cell of few neighbours does not pale all others. Ticks stand at the edges of
-    bins. Grey is a cell without neighbours, or a method without any bleedover. Source: WikiFactDiff, figure 2.
+    table: rows of `bleedover_bins`; each mode begins a line of maps. All maps share bins and colours, from white at 0
+    to the darkest at the largest value, though at 2 at least, so that small differences look small, and at 4 at most,
+    so that one cell of few neighbours does not pale all others. Ticks stand at the edges of bins. Grey is a cell
+    without neighbours, or a method without any bleedover. Source: WikiFactDiff, figure 2.
     """
     made_by = "anachron.evaluate.by_popularity.bleedover_bins"
     shown = style.check("bleedover", table, "normalised", made_by=made_by)["normalised"].to_list()

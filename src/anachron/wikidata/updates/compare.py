@@ -15,14 +15,13 @@ from anachron.io.stores import Place
 from anachron.io.tables import in_our_words, read_parquet, scan_parquet, write_table
 from anachron.wikidata.reading.snapshot import bucket_of, readable
 from anachron.wikidata.selection.rules import Steps
-from anachron.wikidata.selection.tally import Tally, tally_of
+from anachron.wikidata.selection.tally import Tally
 from anachron.wikidata.updates.diff import align, changed_groups
 from anachron.wikidata.updates.features import entity_numbers
 from anachron.wikidata.updates.redirects import follow, occurring
 from anachron.wikidata.updates.triples import (
     GROUP,
     ITEM,
-    KEPT,
     VALUE,
     Side,
     all_values,
@@ -30,8 +29,8 @@ from anachron.wikidata.updates.triples import (
     day_of,
     days_of,
     first_days,
-    group_stage,
     held_elsewhen,
+    one_value,
     update_steps,
     with_functional,
 )
@@ -177,9 +176,9 @@ def _clean(side: Side, comparison: Comparison, bucket: int) -> tuple[Tally, pl.D
     with readable(f"{side.snapshot.folder}: bucket {bucket} of statements or entities"):
         tally, values = all_values(side, bucket, comparison.steps)
         day = day_of(side.snapshot) if comparison.valid_at_date else None
-        judged = group_stage(values, comparison.relations, comparison.steps, day)
-        tally.go_on(tally_of(judged, comparison.steps))
-        return tally, judged.filter(pl.col("dropped").is_null()).select(KEPT), values
+        later, kept = one_value(values, comparison.relations, comparison.steps, day)
+        tally.go_on(later)
+        return tally, kept, values
 
 
 def _otherwise(comparison: Comparison, old: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -193,8 +192,8 @@ def _otherwise(comparison: Comparison, old: pl.DataFrame, new: pl.DataFrame) -> 
     kept = []
     for snapshot, rows in sides:
         own = rows.join(groups, on=GROUP, how="semi", maintain_order="left")
-        judged = group_stage(own, comparison.relations, steps, None if comparison.valid_at_date else day_of(snapshot))
-        kept.append(judged.filter(pl.col("dropped").is_null()).select(KEPT))
+        day = None if comparison.valid_at_date else day_of(snapshot)
+        kept.append(one_value(own, comparison.relations, steps, day)[1])
     return groups, align(*kept)
 
 

@@ -94,10 +94,10 @@ def clean_triples(
 
     subjects: only those of these. valid_at_date: as of `update_steps`, which made the steps.
     """
-    tally, rows = all_values(side, bucket, steps, subjects)
-    judged = group_stage(rows, relations, steps, day_of(side.snapshot) if valid_at_date else None)
-    tally.go_on(tally_of(judged, steps))
-    return tally, judged.filter(pl.col("dropped").is_null()).select(KEPT)
+    tally, values = all_values(side, bucket, steps, subjects)
+    later, kept = one_value(values, relations, steps, day_of(side.snapshot) if valid_at_date else None)
+    tally.go_on(later)
+    return tally, kept
 
 
 def all_values(
@@ -110,6 +110,14 @@ def all_values(
         statements = statements.filter(pl.col("subject").is_in(list(subjects)))
     tally, rows = alive_rows(side.snapshot, bucket, statements, side.barred, side.lookups, steps)
     return tally, rows.select(KEPT).sort("position")  # joins give rows in any order
+
+
+def one_value(
+    values: pl.DataFrame, relations: pl.DataFrame, steps: Steps, day: int | None
+) -> tuple[Tally, pl.DataFrame]:
+    """What the last step dropped of `all_values`, and the triples that it kept (`KEPT`). day: as of `group_stage`."""
+    judged = group_stage(values, relations, steps, day)
+    return tally_of(judged, steps), judged.filter(pl.col("dropped").is_null()).select(KEPT)
 
 
 def held_elsewhen(day: int) -> pl.Expr:
