@@ -478,12 +478,16 @@ def test_without_the_hub_library_the_extra_is_named(monkeypatch: pytest.MonkeyPa
 def test_what_is_known_of_subject_and_object_comes_back(tmp_path: Path, ending: str):
     later = (Period("2018", "2019-05"),)
     known = FactWithQuestion(
-        FACTS[0], "who led it?", 44, 3e5, 4e5, "1776", "1961-08-04", (), later, None, "1999", "2030-02"
-    )
+        FACTS[0], "who led it?", 44, 3e5, 4e5, "1776", "1961-08-04", (), later, None, "1999", "2030-02",
+        ("who led it?", "the one who led it, \"É\", was"),
+    )  # fmt: skip
     table = make_statements([known, FactWithQuestion(FACTS[1], "what was it?", object_from="-0044-03")])
     assert dict(table.schema) == STATEMENT_SCHEMA | MORE_SCHEMA
     published = to_published(table, "released")
     assert tuple(published.columns) == (*PUBLISHED, *MORE)
+    questions = published.group_by("ObjectLabel", "Status").agg(pl.col("Questions").unique())
+    stored = {(o, s): texts for o, s, texts in questions.rows() if texts != [None]}
+    assert stored == {(FACTS[0].object, "No context"): ['["who led it?", "the one who led it, \\"É\\", was"]']}
     write_table(tmp_path / f"set.{ending}", published)
     assert load_dataset(str(tmp_path / f"set.{ending}")).table.equals(table)
 
@@ -501,6 +505,9 @@ def test_columns_that_nobody_knows_anything_in_are_left_out():
     [
         ("SubjectFrom", "long ago", "row 2: SubjectFrom 'long ago' is not a date"),
         ("ObjectPop", "inf", "row 2: ObjectPop"),
+        ("Questions", "who led it?", r"row 2: Questions: 'who led it\?' is no JSON list of questions"),
+        ("Questions", '["who led it?", 7]', "row 2: Questions: .* is no JSON list of questions"),
+        ("Questions", '["who led it?", "it was led."]', "row 2: Questions: question 'it was led.' must end with"),
     ],
 )
 def test_bad_values_in_them_are_named(column: str, value: str, message: str):

@@ -145,7 +145,9 @@ def test_questions_of_templates_and_ones_own_go_into_the_file(facts: Path, tmp_p
     assert rows.filter(pl.col("object") == "the llama")["question"].item() == "which animal stood for Peru?"
     assert rows.filter(pl.col("object") == "Cleveland")["start"].to_list() == ["1885-03-04", "1893-03-04"]
     worded = load_dataset(str(tmp_path / "questions.jsonl"), as_of="2024-06-30")
-    assert worded.table.equals(load_dataset(str(facts), as_of="2024-06-30").table)
+    stored = worded.table.drop_nulls("questions")
+    assert set(stored["status"]) == {"none"} and stored["fact_id"].n_unique() == worded.facts
+    assert worded.table.drop("questions").equals(load_dataset(str(facts), as_of="2024-06-30").table)
 
 
 def test_roles_get_the_question_in_the_file_that_a_probe_asks(tmp_path: Path):

@@ -9,14 +9,18 @@ import pytest
 from anachron.analysis.analyses.wordings import by_wording
 from anachron.cli.main import run_command
 from anachron.core.errors import DataError
+from anachron.data.build_statements import build_statements
 from anachron.data.dataset import Dataset
 from anachron.data.decoys import with_decoys
+from anachron.data.facts import read_questions
 from anachron.data.loaders import load_dataset
 from anachron.data.wordings import with_wordings
+from anachron.io.tables import write_table
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe.run import ProbeResult, run_probe
 from anachron.report.studies import write_metrics
+from anachron.text.languages import language_of
 from anachron.text.questions import relation_templates
 from support.small_runs import in_small_parts
 from support.tiny_models import naive_log_prob
@@ -72,9 +76,63 @@ def test_statements_differ_in_the_question_alone(data):
     assert worded.sample(1).wordings["fact_id"].n_unique() <= 1
 
 
+WRITTEN = ("who led France?", "in whom did France find its first citizen?", "the head of France was")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_questions_that_were_written_for_a_fact_are_asked(tmp_path: Path, ending: str):
+    fact = {
+        "fact_id": "f", "subject_label": "France", "relation_label": "head of state", "object_label": "Jacques Chirac",
+        "start": "1995-05-17", "end": "2007-05-16", "question": WRITTEN[1], "questions": WRITTEN,
+    }  # fmt: skip
+    other = fact | {"fact_id": "g", "object_label": "the eagle", "relation_label": "spirit animal", "questions": None}
+    write_table(tmp_path / "questions.parquet", pl.DataFrame([fact, other]))
+    build_statements(tmp_path / "questions.parquet", tmp_path / f"set.{ending}")
+    data = load_dataset(str(tmp_path / f"set.{ending}"))
+    rows = with_wordings(data).statements().filter(pl.col("wording").is_not_null())
+    assert set(rows["object_label"]) == {"Jacques Chirac"}  # the other has one question and no templates
+    asked = rows.filter(pl.col("time") == "2000").sort("wording")
+    assert asked.select("wording", "prompt").rows() == [(n, f"In 2000, {text}") for n, text in enumerate(WRITTEN, 1)]
+    dated = data.table.filter(pl.col("status").is_in(["correct", "incorrect"]), pl.col("answer") == "Jacques Chirac")
+    assert rows.filter(pl.col("wording") == 2)["prompt"].to_list() == dated["prompt"].to_list()
+
+
+def test_of_a_file_of_facts_they_are_too(tmp_path: Path):
+    row = {"subject": "France", "relation": "spirit animal", "object": "the cock", "start": "1995", "end": "2007"}
+    rows = [row | {"question": WRITTEN[1], "questions": WRITTEN}, row | {"start": "2010", "end": "2013"}]
+    write_table(tmp_path / "facts.parquet", pl.DataFrame(rows))
+    data = with_wordings(load_dataset(str(tmp_path / "facts.parquet"), as_of="2024"))
+    asked = data.statements().filter(pl.col("wording").is_not_null(), pl.col("time") == "2011").sort("wording")
+    assert asked.select("wording", "prompt").rows() == [(n, f"In 2011, {text}") for n, text in enumerate(WRITTEN, 1)]
+    for other, said in ((["who?", "which?"], "no fact has several"), ("3", "no fact has several")):  # not drawn from
+        write_table(tmp_path / "facts.parquet", pl.DataFrame([rows[0] | {"questions": other}]))
+        with pytest.raises(DataError, match=said):
+            with_wordings(load_dataset(str(tmp_path / "facts.parquet"), as_of="2024"))
+    write_table(tmp_path / "facts.parquet", pl.DataFrame([rows[0] | {"questions": [*WRITTEN, "it was so."]}]))
+    with pytest.raises(DataError, match=r"row 1, questions: question 'it was so\.' must end"):
+        load_dataset(str(tmp_path / "facts.parquet"), as_of="2024")
+
+
+def test_a_question_that_is_a_sentence_is_refused(tmp_path: Path):
+    fact = dict(zip(("subject_label", "relation_label", "object_label", "start", "end"), "sro12", strict=True))
+    write_table(tmp_path / "q.jsonl", pl.DataFrame([fact | {"question": "who?", "questions": ["who?", "it was he."]}]))
+    with pytest.raises(DataError, match=r"row 1: questions .*'it was he.* each must end with"):
+        read_questions(tmp_path / "q.jsonl")
+
+
+def test_statements_in_french_are_worded_in_french(tmp_path: Path):
+    facts = FACTS.replace("head of state", "chef de l'État").splitlines()[:2]
+    (tmp_path / "facts.csv").write_text("\n".join(facts))
+    build_statements(tmp_path / "facts.csv", tmp_path / "set.parquet", language="fr", as_of="2024")
+    data = with_wordings(load_dataset(str(tmp_path / "set.parquet")))
+    asked = data.statements().filter(pl.col("wording").is_not_null(), pl.col("time") == "2000").sort("wording")
+    templates = language_of("fr").relations["P35"].questions
+    assert asked["prompt"].to_list() == [f"En 2000, {q.replace('de [SUBJ]', 'de la France')}" for q in templates]
+
+
 def test_without_any_template_there_are_no_wordings(tmp_path: Path):
     (tmp_path / "facts.csv").write_text("\n".join(FACTS.splitlines()[::3]))
-    with pytest.raises(DataError, match="no fact is of a relation with templates"):
+    with pytest.raises(DataError, match="no fact has several questions, nor a relation with templates"):
         with_wordings(load_dataset(str(tmp_path / "facts.csv"), as_of="2024"))
 
 

@@ -31,7 +31,7 @@ ProbeDecoys = Annotated[
 ]
 Wordings = Annotated[
     bool,
-    typer.Option("--wordings", help="Ask about each fact in all four wordings of its relation too: table wordings."),
+    typer.Option("--wordings", help="Ask about each fact in all four of its questions too: table wordings."),
 ]
 
 

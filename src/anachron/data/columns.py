@@ -2,11 +2,13 @@
 
 Published (one row a statement): ``SubjectID ... Statement, Status`` and, where present, ``Alpha, FactPop,
 Granularity``; see `PUBLISHED`. We also write ``Boundaries`` and ``OtherObjects`` and, where it is known,
-``SubjectPop, ObjectPop, SubjectFrom, ObjectFrom, SubjectUntil, ObjectUntil``. Inside, a statement
-table has the columns of `STATEMENT_SCHEMA`, and those of `MORE` where they are known; reading checks every row and
-names the first that breaks a rule. ``EndDate`` is empty where a fact still holds; its ``Alpha`` must then be there.
+``SubjectPop, ObjectPop, SubjectFrom, ObjectFrom, SubjectUntil, ObjectUntil, AlsoHeld`` and ``Questions`` (JSON, see
+`questions_text`). Inside, a statement table has the columns of `STATEMENT_SCHEMA`, and those of `MORE` where they are
+known; reading checks every row and names the first that breaks a rule. ``EndDate`` is empty where a fact still holds;
+its ``Alpha`` must then be there.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -26,17 +28,20 @@ PUBLISHED = (
     "SubjectID", "SubjectLabel", "RelationID", "RelationLabel", "ObjectID", "ObjectLabel", "StartDate", "EndDate",
     "Time", "Statement", "Status", "Alpha", "FactPop", "Granularity", "Boundaries", "OtherObjects",
 )  # fmt: skip
-# Popularity of subject and object, the first and the last date on which each exists, later periods of the fact:
-# columns of a data set that knows them of some fact, and of no other.
+# Popularity of subject and object, the first and the last date on which each exists, later periods of the fact, and, in
+# its statements without a date, the questions that were written for it: columns of a data set that knows them of some
+# fact, and of no other.
 MORE = {
     "SubjectPop": "subject_popularity", "ObjectPop": "object_popularity", "SubjectFrom": "subject_from",
     "ObjectFrom": "object_from", "SubjectUntil": "subject_until", "ObjectUntil": "object_until",
-    "AlsoHeld": "also_held",
+    "AlsoHeld": "also_held", "Questions": "questions",
 }  # fmt: skip
 MORE_SCHEMA: dict[str, Any] = {
     "subject_popularity": pl.Float64, "object_popularity": pl.Float64, "subject_from": pl.String,
     "object_from": pl.String, "subject_until": pl.String, "object_until": pl.String, "also_held": pl.String,
+    "questions": pl.String,
 }  # fmt: skip
+BESIDE_SCORES = tuple(name for name in MORE_SCHEMA if name != "questions")  # columns that go with every score
 REQUIRED = ("SubjectLabel", "RelationLabel", "ObjectLabel", "StartDate", "EndDate", "Time", "Statement", "Status")
 
 STATEMENT_SCHEMA: dict[str, Any] = {
@@ -162,6 +167,8 @@ def _more(raw: pl.DataFrame) -> list[pl.Series]:
             values = _numbers(raw, name)
         elif column == "also_held":
             values = _also_held(_texts(raw, name))
+        elif column == "questions":
+            values = _questions(_texts(raw, name))
         else:
             texts = [None if text is None or text.casefold() in _NO_TIME else text for text in _texts(raw, name)]
             values = [None if date is None else str(date) for date in read_dates(texts, name)]
@@ -177,6 +184,37 @@ def _also_held(values: Sequence[str | None]) -> list[str | None]:
             texts.append(periods_text(parse_periods(value)))
         except DataError as error:
             raise DataError(f"row {row}: AlsoHeld {error}") from None
+    return texts
+
+
+def questions_text(questions: Sequence[str]) -> str | None:
+    """Questions as a cell holds them, a JSON list; None for none."""
+    return json.dumps(list(questions), ensure_ascii=False) if questions else None
+
+
+def parse_questions(text: str | None) -> tuple[str, ...]:
+    """What `questions_text` wrote. Raises `DataError` for another text, and where an answer cannot go on behind one."""
+    if not text:
+        return ()
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(question, str) for question in found):
+        raise DataError(f'{text!r} is no JSON list of questions; write ["who led France?", "who was ..."]')
+    for question in found:
+        if (fault := closing_fault(question)) is not None:
+            raise DataError(fault)
+    return tuple(found)
+
+
+def _questions(values: Sequence[str | None]) -> list[str | None]:
+    texts: list[str | None] = []
+    for row, value in enumerate(values, 1):
+        try:
+            texts.append(questions_text(parse_questions(value)))
+        except DataError as error:
+            raise DataError(f"row {row}: Questions: {error}") from None
     return texts
 
 

@@ -28,10 +28,15 @@ OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))
 QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | QUESTION_COLUMNS
 # What statements cannot be made without. Facts written by hand need no more.
 ASKED = ("subject_label", "relation_label", "object_label", "start", "end", "question")
-OPEN = CellRule(
-    lambda question: ~pl.any_horizontal(question.str.ends_with(mark) for mark in CLOSED),
-    "must end with '?' or, as the beginning of a statement, with the word that the answer follows",
-)
+_OPEN = "must end with '?' or, as the beginning of a statement, with the word that the answer follows"
+
+
+def _is_open(question: pl.Expr) -> pl.Expr:
+    return ~pl.any_horizontal(question.str.ends_with(mark) for mark in CLOSED)
+
+
+OPEN = CellRule(_is_open, _OPEN)
+ALL_OPEN = CellRule(lambda questions: questions.list.eval(_is_open(pl.element())).list.all(), f"each {_OPEN}")
 
 
 def read_questions(path: Place | str) -> pl.DataFrame:
@@ -47,6 +52,7 @@ def read_questions(path: Place | str) -> pl.DataFrame:
     columns |= dict.fromkeys(ASKED, ColumnSchema(filled=True, rules=(NOT_BLANK,)))
     columns["question"] = ColumnSchema(filled=True, rules=(NOT_BLANK, OPEN))
     remedy = "" if "question" in raw.columns else "verbalize the facts first"
+    columns["questions"] = ColumnSchema(QUESTION_COLUMNS["questions"], optional=True, rules=(ALL_OPEN,))
     table = Schema(str(path), columns, remedy=remedy).read(raw)
     if not table.height:
         raise DataError(f"{path} has no rows; a selection or a verbalisation left nothing")
@@ -74,4 +80,5 @@ def facts_with_questions(table: pl.DataFrame) -> Iterable[FactWithQuestion]:
         yield FactWithQuestion(
             fact, row["question"], row["other_objects"], row["subject_popularity"], row["object_popularity"],
             row["subject_from"], row["object_from"], others,
+            questions=tuple(row["questions"] or ()),
         )  # fmt: skip

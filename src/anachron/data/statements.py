@@ -11,7 +11,7 @@ from anachron.core.dates import Date
 from anachron.core.facts import Fact, fact_id
 from anachron.core.periods import Boundaries, Period
 from anachron.core.several_periods import closed_at, contexts_of_periods, periods_text
-from anachron.data.columns import MORE_SCHEMA, STATEMENT_SCHEMA
+from anachron.data.columns import MORE_SCHEMA, STATEMENT_SCHEMA, questions_text
 from anachron.text.dates import Wording, date_in_words, wording_of
 from anachron.text.openings import behind_opening
 
@@ -28,6 +28,7 @@ class FactWithQuestion:
         (TimeStress v1, section 3.2.2).
     also_held: later periods in which it is asked about too: their dates are correct.
     as_of: where a period has no end, the date up to which it is known to hold.
+    questions: all that were written for it, of which ``question`` was drawn.
     """
 
     fact: Fact
@@ -42,6 +43,7 @@ class FactWithQuestion:
     as_of: Date | None = None
     subject_until: str | None = None
     object_until: str | None = None
+    questions: tuple[str, ...] = ()
 
 
 def undated_statements(asked: Iterable[tuple[str, str, str, str]]) -> pl.DataFrame:
@@ -89,6 +91,7 @@ def make_statements(
             "subject_until": item.subject_until, "object_until": item.object_until,
             "also_held": periods_text(item.also_held),
         }  # fmt: skip
+        written = questions_text(item.questions)
         asked_behind = behind_opening("", item.question, fact.subject, language)
         periods = [closed_at(period, item.as_of) for period in (fact.period, *item.also_held)]
         contexts = contexts_of_periods(
@@ -102,6 +105,7 @@ def make_statements(
             rows["time"].append(context.time)
             rows["status"].append(context.status)
             rows["alpha"].append(context.alpha)
+            rows["questions"].append(written if context.time is None else None)
             rows["prompt"].append(item.question if context.time is None else opening(context.time) + asked_behind)
     table = pl.DataFrame(rows, schema=schema)
     return table.drop(name for name in MORE_SCHEMA if table[name].null_count() == table.height)

@@ -130,7 +130,8 @@ def refuse_rows(table: pl.DataFrame, column: str, bad: pl.Series | pl.Expr, rule
     if len(rows):
         more = f" ({len(rows)} rows broken)" if len(rows) > 1 else ""
         where = f"{name}, " if name else ""
-        raise DataError(f"{where}row {rows[0] + 1}: {column} {table[column][int(rows[0])]!r} {rule}{more}")
+        value = table[column].gather([int(rows[0])]).to_list()[0]  # of a nested column a list, which reads as one
+        raise DataError(f"{where}row {rows[0] + 1}: {column} {value!r} {rule}{more}")
 
 
 def refuse_duplicates(table: pl.DataFrame, keys: Sequence[str], name: str = "") -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from anachron.core.errors import DataError
 from anachron.core.notebook import html_record
-from anachron.data.columns import MORE_SCHEMA
+from anachron.data.columns import BESIDE_SCORES
 from anachron.data.dataset import Dataset
 from anachron.data.loaders import load_dataset
 from anachron.data.own.files import is_fact_file
@@ -359,7 +359,7 @@ class _Run:
     def more(self) -> list[str]:
         """Columns of the score tables besides those that all have."""
         known = [name for name in IDS if self.table[name].null_count() < self.table.height]
-        return [*known, *(name for name in (*APART, *MORE_SCHEMA) if name in self.table.columns)]
+        return [*known, *(name for name in (*APART, *BESIDE_SCORES) if name in self.table.columns)]
 
     def _gather(self) -> pl.DataFrame:
         """All parts as one table in the order of the data set."""

@@ -17,7 +17,7 @@ ALL, ANY = "all", "any"  # of the wordings of a fact: R in every one of them, an
 
 
 def by_wording(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
-    """W and R of one run by wording, over the facts that have every template's wording at a granularity.
+    """W and R of one run by wording, over the facts that have every wording but `OWN` at a granularity.
 
     scores: `anachron.probe.runs.WORDING_COLUMNS`. about: ``fact_id`` and the subject, for the clusters. Rows ``all``
     and ``any``: the mean over facts of their least W and R, and of their largest, over the wordings: R is the share of
@@ -28,11 +28,9 @@ def by_wording(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     metrics = fact_metrics(named.drop("wording")).with_columns(
         pl.col("fact_id").str.split(" ").list.get(1).alias("wording"), pl.col("fact_id").str.split(" ").list.get(0)
     )
-    template = pl.col("wording") != str(OWN)
-    templates = metrics.filter(template)["wording"].n_unique()
-    whole = metrics.filter(template.sum().over("fact_id", "granularity") == templates).sort(
-        "wording", maintain_order=True
-    )
+    written = pl.col("wording") != str(OWN)
+    each = metrics.filter(written)["wording"].n_unique()
+    whole = metrics.filter(written.sum().over("fact_id", "granularity") == each).sort("wording", maintain_order=True)
     together = [
         whole.group_by("fact_id", "granularity", maintain_order=True)
         .agg(of(pl.col("win_rate", "robustness")))
@@ -135,9 +133,9 @@ WORDINGS = Analysis(
     columns={
         **RUN,
         **LEVEL,
-        "wording": "`1` to `4`: the template of the relation; `0`: a question of its own; `all`: the least W and R of "
-        "a fact over its wordings; `any`: the largest",
-        "facts": "facts that have every template's wording",
+        "wording": "`1` to `4`: which of the fact's questions, stored or by template; `0`: one that is none of them; "
+        "`all`: the least W and R of a fact over its wordings; `any`: the largest",
+        "facts": "facts that have every wording but `0`",
         "win_rate": "mean W over these facts",
         "win_rate_low": "lower end of its 95 % interval",
         "win_rate_high": "its upper end",

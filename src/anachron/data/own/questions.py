@@ -80,10 +80,18 @@ def question_faults(item: GivenFact, language: str = "English") -> list[Fault]:
     fact = item.fact
     if item.question and (fault := own_fault(item.question, fact, language)):
         faults.append(Fault(item.rows[0], "question", fault[1]))
-    present = item.present_question
-    if present is not None and (closed := closing_fault(present)):
-        faults.append(Fault(item.rows[0], "present_question", closed))
+    more = [("present_question", item.present_question), *(("questions", text) for text in written_questions(item))]
+    for column, text in more:
+        if text is not None and (closed := closing_fault(text)):
+            faults.append(Fault(item.rows[0], column, closed))
     return faults
+
+
+def written_questions(item: GivenFact) -> tuple[str, ...]:
+    """The questions from which ``verbalize`` drew that of the fact; none where it has been replaced since, or the
+    file's column of that name holds something else."""
+    written = item.values.get("questions")
+    return tuple(written) if isinstance(written, list) and item.question in written else ()
 
 
 def own_fault(question: str, fact: Fact, language: str) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ from anachron.data.dataset import Dataset
 from anachron.data.own.columns import canonical
 from anachron.data.own.dates import read_date
 from anachron.data.own.files import as_table, read_given_facts
-from anachron.data.own.questions import question_faults, question_of, with_relation_words
+from anachron.data.own.questions import question_faults, question_of, with_relation_words, written_questions
 from anachron.data.own.rows import Fault, GivenFact, GivenFacts, refuse
 from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.stores import Place
@@ -125,8 +125,9 @@ def own_facts(
         also = tuple(period for period in item.also_held if _unaskable(period, today, boundaries) is None)
         rest = tuple(period for period in item.also_held if period not in also)  # neither asked about nor incorrect
         made = FactWithQuestion(
-            item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today
-        )
+            item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today,
+            questions=written_questions(item),
+        )  # fmt: skip
         asked.append(replace(made, **lives[item.fact.id]))
     last_day = today.last_day if until is None else min(Date(until).last_day, today.last_day)
     dates = replace(sampling, until=last, last_day=last_day)

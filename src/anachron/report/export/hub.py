@@ -62,6 +62,7 @@ MORE_COLUMNS = {
     "SubjectUntil": "last date on which the subject exists, where known",
     "ObjectUntil": "likewise of the object",
     "AlsoHeld": "later periods in which the fact holds too, as `start/end` with `;` between them",
+    "Questions": "JSON list of the questions written for the fact, of which one is asked; in rows without a date",
 }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.errors import ConfigError
-from anachron.data.columns import MORE
+from anachron.data.columns import BESIDE_SCORES
 from anachron.data.dataset import Dataset
 from anachron.io.files import Json, write_bytes
 from anachron.io.tables import READERS, write_table
@@ -45,7 +45,7 @@ def documents(table: pl.DataFrame) -> pl.DataFrame:
     """
     return table.select(
         *KEPT,
-        *(name for name in MORE.values() if name in table.columns),
+        *(name for name in BESIDE_SCORES if name in table.columns),
         (" " + pl.col("answer")).alias("target"),
         pl.len().over("fact_id", "granularity").cast(pl.Int64).alias("statements"),
     )

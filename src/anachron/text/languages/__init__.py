@@ -117,7 +117,7 @@ def chosen(language: str | Path | Language | None, style: str | None) -> tuple[L
         return language, language.style
     spoken = wording_of(style).language
     if language is None:
-        language = _code(spoken)
+        language = code_of(spoken)
     language = language_of(language or "en")
     if spoken != language.name:
         raise ConfigError(f"style {style}: its dates are {spoken}, the questions {language.name}; leave it out")
@@ -128,11 +128,11 @@ def cloze_in(language: str) -> dict[str, Cloze] | None:
     """Relation id -> the statements of a language, by its English name; None where there are none."""
     if language == "English":
         return dict(bundled_cloze())
-    code = _code(language)
+    code = code_of(language)
     return None if code is None else {key: Cloze(r.label, r.cloze, r.cloze_past) for key, r in _bundled(code).items()}
 
 
-def _code(name: str) -> str | None:
+def code_of(name: str) -> str | None:
     """The code of a language with templates, by its English name."""
     return next((code for code, words in language_files().items() if words["language"] == name), None)
 
