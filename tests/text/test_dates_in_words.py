@@ -57,6 +57,10 @@ OTHER_LANGUAGES = {
         "En juillet 8 apr. J.-C., "],
     "german": ["Im Jahr 2011, ", "Im August 2011, ", "Am 1. März 2011, ", "Am 24. März 2011, ", "Im Jahr 44 v. Chr., ",
         "Im Juli 8 n. Chr., "],
+    "portuguese": [
+        "Em 2011, ", "Em agosto de 2011, ", "Em 1 de março de 2011, ", "Em 24 de março de 2011, ", "Em 44 a.C., ",
+        "Em julho de 8 d.C., ",
+    ],
     "spanish": [
         "En 2011, ", "En agosto de 2011, ", "El 1 de marzo de 2011, ", "El 24 de marzo de 2011, ", "En 44 a. C., ",
         "En julio de 8 d. C., ",

@@ -1,4 +1,4 @@
-"""French, German and Spanish: templates, what a subject does to the words before it, and dates."""
+"""French, German, Portuguese and Spanish: templates, what a subject does to the words before it, and dates."""
 
 import json
 import re
@@ -17,19 +17,22 @@ from anachron.text.languages import chosen, in_tenses, language_of
 from anachron.text.questions import question_fault, relation_templates
 from anachron.text.words import language_files
 
-CODES = ("fr", "de", "es")
+CODES = ("fr", "de", "es", "pt")
 RAW: dict[str, list[dict[str, Any]]] = {c: language_files()[c]["relations"] for c in CODES}
 SUBJECTS = {
     "fr": ("France", "États-Unis", "Albert Camus", "Le Monde", "Union européenne"),
     "de": ("Vereinigtes Königreich", "Vereinigte Staaten", "Iran", "Deutsche Bank", "Angela Merkel"),
     "es": ("Estados Unidos", "Reino Unido", "El Salvador", "Real Madrid", "Gabriel Boric"),
+    "pt": ("Brasil", "Estados Unidos", "Portugal", "Real Madrid", "Partido Socialista", "Angela Merkel", "Tigray"),
 }
 
+CALLED, BARE_BEHIND = (language_files()["pt"]["agreement"][key] for key in ("called", "bare_behind"))
 # what may stand before a subject that may be plural: a preposition, or a verb whose object it is
 PREPOSITIONS = {
     "fr": "à avec chez comme contre dans de depuis en entre par pour selon sous sur vers",
     "de": "als an auf aus bei durch für gegen in mit namens nach neben über um unter von vor zu",
     "es": "a ante bajo como con contra de desde en entre hacia para por según sobre",
+    "pt": "a ante até com como contra da de desde do em entre na no para pela pelo por sob sobre",
 }
 OBJECT_OF = {
     "fr": "a abrite anime caractérise chapeaute composent comprend compte contient contrôle diffuse dirige développe "
@@ -39,13 +42,22 @@ OBJECT_OF = {
     "sponsert stellt strahlt trainiert trägt umfasst unterstützt veröffentlicht zählt",
     "es": "alberga conduce desarrolla emite encontrar fabrica interpreta ocupa opera posee presenta preside publica "
     "seguir",
+    "pt": "abrange abriga acompanhar apresenta capitaneia conduz controla desenvolve dirige edita encontrar fabrica "
+    "inclui incluem interpreta lidera opera ocupa patrocina possui preside publica transmite treina têm tem",
 }
 
 
 def may_agree(template: str, code: str) -> bool:
     """Whether some verb may have the subject as its own: what stands before it says nothing else."""
     before = in_tenses(template)[0].partition("[SUBJ]")[0].rstrip()
+    if called := re.search(rf"\b(?:{'|'.join(CALLED)})$", before) if code == "pt" else None:
+        # the article before what the subject is called gives way to that of the subject
+        if called[0].startswith("d"):  # of which no verb is
+            return False
+        before = before[: called.start()].rstrip()
     word = before.rsplit(" ", 1)[-1].lower()
+    if code == "pt" and before.endswith(tuple(BARE_BEHIND)):  # o programa Os Trapalhões: one programme
+        return False
     by_one = re.search(r"\bon (?:rattache|situe)$", before)  # à laquelle on rattache les Windsor
     if re.search(r"\bse \w+$", before):  # se emiten
         return True
@@ -75,6 +87,8 @@ def test_no_verb_agrees_with_a_subject_that_may_be_plural(code: str) -> None:
         ("Genutzt {wird|wurde} [SUBJ] von [OBJ]", "de"), ("wo {befindet|befand} sich [SUBJ]?", "de"),
         ("¿dónde se {encuentra|encontraba} [SUBJ]?", "es"), ("¿a qué familia {pertenece|pertenecía} [SUBJ]?", "es"),
         ("¿en qué lugar se {emite|emitía} [SUBJ]?", "es"),
+        ("a quem {pertence|pertencia} [SUBJ]?", "pt"), ("onde {joga|jogava} a equipe [SUBJ]?", "pt"),
+        ("onde se {localiza|localizava} o item [SUBJ]?", "pt"),
     ],
 )  # fmt: skip
 def test_a_verb_that_agrees_is_seen(template: str, code: str) -> None:
@@ -131,6 +145,8 @@ def test_no_template_puts_an_article_before_its_subject(code: str) -> None:
         "del",
         "al",
     }
+    if code == "pt":  # "da empresa [SUBJ]" is none; "a" is a preposition too
+        articles = {"o", "os", "as", *language_files()["pt"]["agreement"]["contracted"].values()}
     for entry in RAW[code]:
         for text in entry["questions"] + entry["cloze"]:
             before = text.split("[SUBJ]")[0]
@@ -145,6 +161,8 @@ def test_every_question_names_its_subject_and_leaves_nothing_uncontracted(code: 
         "fr": r"\b(de|à) les? [A-ZÉ]|\bde (Le|Les) |\bde [AEIOUÉÎ]",
         "de": r"(?<!, )\b(von|in|bei|an) dem [A-Z]",
         "es": r"\b(de|a) el\b",
+        "pt": r"\b(de|em|por|a) (o|a|os|as) |"
+        r"\b(empresa|entidade|equipe|evento|espaço|item|produto|organização|serviço) ([ao]s? )?(Real|Partido|Brasil)",
     }
     for worded in language.relations.values():
         for template in worded.questions + worded.present:
@@ -270,6 +288,7 @@ OLD_MONTHS = {
     "american": "January February March April May June July August September October November December",
     "french": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
     "german": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "portuguese": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
     "spanish": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
 }  # fmt: skip
 OLD_FORMS = {
@@ -277,6 +296,7 @@ OLD_FORMS = {
     "classic": ("In {y}, ", "In {m} {y}, ", "On {d} {m} {y}, "),
     "french": ("En {y}, ", "En {m} {y}, ", "Le {d} {m} {y}, "),
     "german": ("Im Jahr {y}, ", "Im {m} {y}, ", "Am {d}. {m} {y}, "),
+    "portuguese": ("Em {y}, ", "Em {m} de {y}, ", "Em {d} de {m} de {y}, "),
     "spanish": ("En {y}, ", "En {m} de {y}, ", "El {d} de {m} de {y}, "),
 }
 
@@ -295,7 +315,8 @@ def test_dates_are_byte_for_byte_those_of_the_tables_written_by_hand(style: str)
 
 
 @pytest.mark.parametrize(
-    ("style", "locale"), [("french", "fr"), ("german", "de"), ("spanish", "es"), ("classic", "en_GB")]
+    ("style", "locale"),
+    [("french", "fr"), ("german", "de"), ("portuguese", "pt"), ("spanish", "es"), ("classic", "en_GB")],
 )
 def test_dates_are_those_of_babel(style: str, locale: str) -> None:
     import datetime
@@ -355,7 +376,7 @@ def test_what_is_no_file_of_openings_is_refused(tmp_path: Path) -> None:
         language_of(wording_file(tmp_path, [1]))
     with pytest.raises(ConfigError, match=r"none\.json"):
         language_of(tmp_path / "none.json")
-    with pytest.raises(ConfigError, match="choose one of en, de, es, fr"):
+    with pytest.raises(ConfigError, match="choose one of en, de, es, fr, pt"):
         language_of("it")
 
 

@@ -47,7 +47,7 @@ def test_a_quantity(value: str, unit: str | None, words: str) -> None:
     assert literal_in_words("quantity", value, unit=unit) == words
 
 
-@pytest.mark.parametrize("style", ["french", "german", "spanish"])
+@pytest.mark.parametrize("style", ["french", "german", "portuguese", "spanish"])
 def test_other_languages_keep_digits_and_label(style: str) -> None:
     assert literal_in_words("quantity", "+125960000.5", unit="kilomètre carré", style=style) == (
         "125960000.5 kilomètre carré"
@@ -95,6 +95,10 @@ def test_at_least_sixty_units_are_known_and_none_twice() -> None:
         ("2021-01-04", 9, "american", "2021"),
         ("2021-01", 11, "american", "January 2021"),  # the day was 00
         ("2021-01", 10, "spanish", "enero de 2021"),
+        ("2021-01-04", 11, "portuguese", "4 de janeiro de 2021"),
+        ("1987", 8, "portuguese", "década de 1980"),
+        ("1850", 7, "portuguese", "século XIX"),
+        ("-3000", 6, "portuguese", "III milênio a.C."),
         ("2021", 9, "german", "2021"),
         ("2021", None, "american", "2021"),
         ("0800", 9, "american", "AD 800"),
@@ -151,7 +155,7 @@ def test_a_date_is_the_opening_without_its_preposition(day, style: str, precisio
     assert words is not None
     opening = date_in_words(Date.parse(date), style)
     assert opening.endswith(f" {words}, ")
-    assert opening.removesuffix(f" {words}, ") in {"In", "On", "En", "Le", "El", "Im", "Am", "Im Jahr"}
+    assert opening.removesuffix(f" {words}, ") in {"In", "On", "En", "Le", "El", "Em", "Im", "Am", "Im Jahr"}
 
 
 @pytest.mark.parametrize("kind", ["text", "monolingual"])

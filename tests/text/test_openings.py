@@ -24,6 +24,9 @@ from anachron.text.questions import relation_templates
         ("The rapper was", "Drake", "German", "The rapper was"),
         ("Qui dirigeait la France ?", "France", "French", "qui dirigeait la France ?"),
         ("Wer regierte Chile?", "Chile", "German", "wer regierte Chile?"),
+        ("Quem governava o Chile?", "Chile", "Portuguese", "quem governava o Chile?"),
+        ("O presidente do Chile era", "Chile", "Portuguese", "o presidente do Chile era"),
+        ("O Globo era de", "O Globo", "Portuguese", "O Globo era de"),
         ("Wer regierte Chile?", "Chile", "English", "Wer regierte Chile?"),
     ],
 )
@@ -40,6 +43,7 @@ def test_the_first_word_loses_its_capital(question: str, subject: str, language:
         (["Wer regierte Chile?", "welches Land war es?", "Was war die Hauptstadt?"], "German"),
         (["Qui dirigeait la France ?", "quelle était la capitale ?"], "French"),
         (["¿Quién gobernaba Chile?", "¿cuál era la capital?"], "Spanish"),
+        (["Quem governava o Chile?", "qual era a capital?"], "Portuguese"),
         (["誰が首相でしたか?"], None),
         ([], None),
     ],

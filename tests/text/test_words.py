@@ -55,7 +55,7 @@ def test_a_file_has_what_a_language_needs(words: dict[str, Any]) -> None:
 
 def test_languages_are_found_by_their_files() -> None:
     codes = list(language_files())
-    assert codes[0] == "en" and codes[1:] == sorted(codes[1:]) and {"de", "es", "fr"} <= set(codes)
+    assert codes[0] == "en" and codes[1:] == sorted(codes[1:]) and {"de", "es", "fr", "pt"} <= set(codes)
     for code, words in language_files().items():
         language = language_of(code)
         assert language.name == words["language"] and language.style in words["styles"]
@@ -73,7 +73,7 @@ def test_phrases_of_all_languages_are_in_small_letters_and_there_once() -> None:
     assert {"open", "choice", "period"} == set(Wordings.__dataclass_fields__)
 
 
-@pytest.mark.parametrize("language", ["French", "German", "Spanish"])
+@pytest.mark.parametrize("language", ["French", "German", "Portuguese", "Spanish"])
 def test_no_name_is_listed_under_two_articles(language: str) -> None:
     for lists in (words_of(language, "agreement")["names"], words_of(language, "agreement")["nouns"]):
         names = [name for listed in lists.values() for name in listed]

@@ -170,8 +170,8 @@ def statements(
     style: Annotated[
         str | None,
         typer.Option(
-            help="Wording of dates: american, classic, french, german or spanish; american-published and "
-            "classic-published omit AD before early years. Default: that of the questions."
+            help="Wording of dates: american, classic, french, german, portuguese or spanish; american-published "
+            "and classic-published omit AD before early years. Default: that of the questions."
         ),
     ] = None,
     sample: Annotated[int | None, typer.Option(help="Use only a fixed random sample of this many facts.")] = None,

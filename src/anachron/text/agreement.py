@@ -1,4 +1,4 @@
-"""A subject inside a French, German or Spanish sentence: its article, and what it makes of the word before it.
+"""A subject inside a sentence that is not English: its article, and what it makes of the words before it.
 
 The templates are worded so that nothing else agrees with a subject. Which names take an article is a list of names
 and rules by the noun that heads a name of several words, in the language's file; persons and places have none.
@@ -23,12 +23,14 @@ def in_phrase(before: str, subject: str, language: str) -> tuple[str, str]:
     """What stands in front of a subject, and the subject, as the language joins them.
 
     before: the words of the template up to its slot, with the space. language: its English name; of any but French,
-    German and Spanish both are given back as they are.
+    German, Portuguese and Spanish both are given back as they are.
     ``("la capitale de ", "Royaume-Uni")`` gives ``("la capitale du ", "Royaume-Uni")``.
     """
     if before.endswith("„"):
         return before, subject  # a name that is quoted stays bare
-    rules = {"French": _french, "German": _german, "Spanish": _spanish}.get(language)  # one for each that inflects
+    # one for each that inflects
+    inflecting = {"French": _french, "German": _german, "Portuguese": _portuguese, "Spanish": _spanish}
+    rules = inflecting.get(language)
     if rules is None:
         return before, subject
     before, subject = rules(before, subject)
@@ -101,6 +103,48 @@ def _spanish(before: str, subject: str) -> tuple[str, str]:
     if article == "el" and (found := re.search(r"(?<!\w)(de|a) $", before)):
         return f"{before[: found.end() - 1]}l ", subject
     return before, f"{article} {subject}"
+
+
+def _portuguese(before: str, subject: str) -> tuple[str, str]:
+    """As ``_spanish``; but most names have an article, also those of firms and teams, and no list holds them all. So
+    templates call their subject what it is ("da empresa Kodiak"), which gives way to an article that is known ("da
+    Boeing")."""
+    lists = _listed("Portuguese")
+    if before.endswith(tuple(f"{words} " for words in lists["bare_behind"])):
+        return before, subject  # "o cargo de presidente", "o programa Fantástico"
+    own = re.match(r"(o|a|os|as) (?=\S)", subject)  # in small letters: O Globo is a name
+    name = subject[own.end() :] if own else subject
+    article = own[1] if own else _portuguese_article(name)
+    if article is None:
+        return before, subject
+    if called := re.search(rf"(?<!\w)({'|'.join(lists['called'])}) $", before):
+        before = before[: called.start()] + lists["called"][called[1]]
+    preposition = re.search(r"(?<!\w)(de|em|por|a) $", before)
+    if preposition is None:
+        return before, f"{article} {name}"
+    return f"{before[: preposition.start()]}{lists['contracted'][f'{preposition[1]} {article}']} ", name
+
+
+def _portuguese_article(name: str) -> str | None:
+    """o, a, os or as: of the listed names, else by the noun that heads the name or, in foreign ones, stands behind."""
+    lists = _listed("Portuguese")
+    found = _article(name, lists["names"], {})
+    first, _, rest = name.partition(" ")
+    if found or not rest.strip() or name in lists["bare"]:
+        return found
+    if ordinal := re.fullmatch(r"\d+\.?([ºª])", first):  # 11.º Exército
+        return "o" if ordinal[1] == "º" else "a"
+    small = name.casefold()
+    if first.casefold() in lists["before_nouns"]:  # Primeira Guerra Mundial
+        found = _article(f"{rest.casefold()} ...", {}, lists["nouns"])
+    found = found or _article(small, {}, lists["nouns"]) or _article(small, {}, lists["offices"])
+    # towns are named after rivers and hills (Rio Branco), unless small letters or what is behind tell
+    if found is None and (first.islower() or re.match(r"d(?:e|[ao]s?) |\d", rest)):  # Ponte 25 de Abril
+        found = _article(small, {}, lists["nouns_of_places"])
+    if found is None and first != "The":
+        behind = re.sub(r"[.,]", "", rest).split()[::-1]  # Arsenal F.C., Sevilla FC Puerto Rico
+        found = next((a for word in behind for a, known in lists["words_behind"].items() if word in known), None)
+    return found
 
 
 def _german(before: str, subject: str) -> tuple[str, str]:

@@ -46,8 +46,9 @@ def phrases(kind: str) -> tuple[str, ...]:
 
     Of an answer in small letters without marks: words by which somebody is ``declining`` to give one; that say that
     something holds ``still``, or ``as_of`` which date; that are ``denying`` what stands behind them or,
-    ``denying_behind``, before them (1998 is not correct); ``assuring`` ones, which deny nothing though some of their
-    words do; ``but``; words for a ``related`` person, of whom it speaks then; ``beside``, before a year, that
-    another one is meant; ``since`` which date something holds; and ``whether``, which begins what is not said.
+    ``denying_behind``, before them (1998 is not correct); that something holds ``no_longer``; ``assuring`` ones, which
+    deny nothing though some of their words do; ``but``; words for a ``related`` person, of whom it speaks then;
+    ``beside``, before a year, that another one is meant; ``since`` which date something holds; and ``whether``, which
+    begins what is not said.
     """
     return tuple(dict.fromkeys(phrase for answers in by_language("answers").values() for phrase in answers[kind]))

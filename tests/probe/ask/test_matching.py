@@ -270,7 +270,7 @@ def test_the_answers_of_the_public_reports():
 
 
 @pytest.mark.parametrize("row", PHRASINGS, ids=lambda row: row["text"])
-def test_phrasings_in_four_languages(row: dict[str, str]):
+def test_phrasings_in_five_languages(row: dict[str, str]):
     """How a person reads them; - is not read, rather than read wrong."""
     reply = answer(row["text"])
     if row["ask"] == "name":
@@ -287,7 +287,7 @@ def test_phrasings_in_four_languages(row: dict[str, str]):
 
 def test_there_are_enough_phrasings_of_each_language():
     counts = Counter((row["language"], row["ask"]) for row in PHRASINGS)
-    assert len(PHRASINGS) >= 120 and set(counts) == set(product(("en", "de", "fr", "es"), ("name", "choice", "period")))
+    assert len(PHRASINGS) >= 120 and set(counts) == set(product(("en", "de", "fr", "es", "pt"), ("name", "choice", "period")))
     assert min(counts.values()) >= 10 and len({tuple(row.values()) for row in PHRASINGS}) == len(PHRASINGS)
 
 

@@ -113,6 +113,8 @@ def _meant(text: str, names: Mapping[str, Key]) -> tuple[set[Key], set[Key]]:
         turn = max((place for place, word in enumerate(before, 1) if word in phrases("but")), default=0)
         before = before[turn:]
         denied = any(word in phrases("denying") for word in before[-4:]) or declines(" ".join(before))
+        # "mais" of "não é mais" turns nothing, though it is a "but" of French
+        denied |= bool(mentioned(said[first:start], dict.fromkeys(phrases("no_longer"), True)))
         # "ob es 1998 war", behind "I cannot say"; but not "if I am not mistaken it was 1998"
         denied |= not assured and any(word in phrases("whether") for word in before[:1])
         denied |= f"{' '.join(after[:3])} ".startswith(_denied())
