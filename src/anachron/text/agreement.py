@@ -136,7 +136,7 @@ def _portuguese_article(name: str) -> str | None:
         return "o" if ordinal[1] == "º" else "a"
     small = name.casefold()
     if first.casefold() in lists["before_nouns"]:  # Primeira Guerra Mundial
-        found = _article(f"{rest.casefold()} ...", {}, lists["nouns"])
+        found = _article(f"{rest.casefold()} ...", {}, lists["nouns"]) or _article(rest, lists["names"], {})
     found = found or _article(small, {}, lists["nouns"]) or _article(small, {}, lists["offices"])
     # towns are named after rivers and hills (Rio Branco), unless small letters or what is behind tell
     if found is None and (first.islower() or re.match(r"d(?:e|[ao]s?) |\d", rest)):  # Ponte 25 de Abril

@@ -287,7 +287,8 @@ def test_phrasings_in_five_languages(row: dict[str, str]):
 
 def test_there_are_enough_phrasings_of_each_language():
     counts = Counter((row["language"], row["ask"]) for row in PHRASINGS)
-    assert len(PHRASINGS) >= 120 and set(counts) == set(product(("en", "de", "fr", "es", "pt"), ("name", "choice", "period")))
+    languages, kinds = ("en", "de", "fr", "es", "pt"), ("name", "choice", "period")
+    assert len(PHRASINGS) >= 150 and set(counts) == set(product(languages, kinds))
     assert min(counts.values()) >= 10 and len({tuple(row.values()) for row in PHRASINGS}) == len(PHRASINGS)
 
 
