@@ -63,7 +63,7 @@ def test_verdicts_are_read_and_stand_with_their_facts(tmp_path: Path):
         None,
     ]
     assert own["words"] == [
-        "wrong period: believed to 1990, 9 years too early, W 75 %", None, "known, W 75 %",
+        "wrong period: believed to 1990, ends 9 years too early, W 75 %", None, "known, W 75 %",
         "unknown, W 75 %; 7 % of decoys do as well",
     ]  # fmt: skip
     assert own["today"] == ["today stale, says a (held until 1999)", None, None, None]

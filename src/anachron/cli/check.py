@@ -177,9 +177,11 @@ def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> N
 
 def _print(found: "Check") -> None:
     from anachron.report.terminal.answers import answer_run_lines
-    from anachron.report.terminal.verdicts import LEGEND, summary_lines, verdict_lines
+    from anachron.report.terminal.verdicts import LEGEND, stale_lines, summary_lines, verdict_lines
 
     screen = stdout()
+    for line in stale_lines(found.stale, screen.width):
+        screen.print(line, soft_wrap=True)
     for fact in verdict_lines(found.verdicts, screen.width):
         screen.print(fact, soft_wrap=True)
     asked = found.summary.get("answers")

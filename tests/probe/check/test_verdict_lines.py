@@ -30,9 +30,9 @@ def test_no_line_is_wider_than_a_small_screen(row: dict) -> None:
 
 
 def test_a_timeline_that_does_not_fit_beside_stands_below() -> None:
-    (_, narrow, below) = lines_of(WRONG, width=80)
+    (_, narrow, below, said) = lines_of(WRONG, width=80)
     assert narrow.endswith("2012-05-15 to 2017-05-14  W  81 %  wrong period")
-    assert below.strip() == f"{ROW['timeline']}  believed from 1990 on, 22 years too early"
+    assert (below.strip(), said.strip()) == (ROW["timeline"], "believed from 1990 on, begins 22 years too early")
     (_, wide) = lines_of(WRONG, width=160)
     assert ROW["timeline"] in wide and "wrong period: believed from 1990 on" in wide
 

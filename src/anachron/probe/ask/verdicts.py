@@ -19,7 +19,7 @@ The first that holds, of a fact with a W:
 import polars as pl
 
 from anachron.core.dates import DAYS_A_YEAR
-from anachron.probe.check.levels import CHANCE, KNOWN, OVERLAP, SURE
+from anachron.probe.check.levels import CHANCE, KNOWN, OVERLAP, SURE, WRONG_PERIOD
 
 ADDED = ("verdict", "start_error_years", "end_error_years")
 
@@ -34,7 +34,7 @@ def answer_verdicts(facts: pl.DataFrame) -> pl.DataFrame:
         .when(sure & (pl.col("robustness") == 1)).then(pl.lit("robust"))
         .when(sure & above & (pl.col("win_rate") >= KNOWN)).then(pl.lit("known"))
         .when(likely & above).then(pl.lit("shaky"))
-        .when(elsewhere & (pl.col("believed_chance") <= SURE)).then(pl.lit("wrong period"))
+        .when(elsewhere & (pl.col("believed_chance") <= SURE)).then(pl.lit(WRONG_PERIOD))
         .otherwise(pl.lit("unknown"))
     )  # fmt: skip
     return facts.with_columns(

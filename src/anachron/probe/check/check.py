@@ -15,6 +15,7 @@ from anachron.probe.backends import respondent_of
 from anachron.probe.check.gate import Gate, Outcome, junit, outcomes
 from anachron.probe.check.present import holding
 from anachron.probe.check.questions import CheckedFacts, read_facts
+from anachron.probe.check.urgency import stale_facts, stale_in_words, urgent_first
 from anachron.probe.check.verdicts import VERDICTS, VERDICTS_FILE, verdict_in_words
 from anachron.probe.respondent import JudgedFacts, Respondent
 from anachron.probe.runs import recorded_as_of
@@ -56,12 +57,18 @@ class Check:
         return all(outcome.error is None for outcome in self.outcomes)
 
     @property
+    def stale(self) -> list[Json]:
+        """The facts of which the model answers what is over, see `anachron.probe.check.urgency.stale_facts`."""
+        return stale_facts(self.verdicts, self.present)
+
+    @property
     def summary(self) -> Json:
-        """Counts by verdict and by what is said today, mean W, and the demands."""
+        """The stale facts, counts by verdict and by what is said today, mean W, and the demands."""
         asked = self.verdicts.filter(pl.col("verdict").is_not_null())
         today = self.verdicts["present"].drop_nulls()
         return {
-            "model": self.model, "as_of": str(self.as_of), "facts": self.verdicts.height, "asked": asked.height,
+            "model": self.model, "as_of": str(self.as_of), "stale": self.stale,
+            "facts": self.verdicts.height, "asked": asked.height,
             "win_rate": asked["win_rate"].mean(), "robustness": asked["robustness"].mean(),
             "verdicts": {name: int((asked["verdict"] == name).sum()) for name in VERDICTS},
             "present": {name: int((today == name).sum()) for name in today.unique(maintain_order=True)},
@@ -108,15 +115,18 @@ def write_found(found: Check) -> None:
 
 
 def write_junit(found: Check, path: Path | str) -> None:
-    """Write a check as a JUnit file: its demands pass or fail, and each fact states its verdict."""
+    """Write a check as a JUnit file: its demands pass or fail, and each fact states its verdict, the urgent first."""
+    stale = {(fact["subject"], fact["relation"], fact["new"]): stale_in_words(fact) for fact in found.stale}
     asked, left_out = [], []
-    for row in found.verdicts.iter_rows(named=True):
+    for row in urgent_first(found.verdicts).iter_rows(named=True):
         about = {"name": row["name"] or f"{row['subject']}: {row['object']}", "relation": row["relation"]}
+        words = stale.get((row["subject"], row["relation"], row["object"]))
+        today = [] if words is None else [f"stale: {words}"]
         if row["verdict"] is None:
-            left_out.append(about | {"reason": row["left_out"]})
+            left_out.append(about | {"reason": "; ".join([row["left_out"], *today])})
         else:
-            asked.append(about | {"verdict": verdict_in_words(row)})
-    write_bytes(path, junit(found.model, found.outcomes, asked, left_out))
+            asked.append(about | {"verdict": "\n".join([*today, verdict_in_words(row)])})
+    write_bytes(path, junit(found.model, found.outcomes, asked, left_out, [*stale.values()]))
 
 
 def _verdicts(facts: CheckedFacts, judged: JudgedFacts) -> pl.DataFrame:

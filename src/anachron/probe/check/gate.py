@@ -58,7 +58,7 @@ class Outcome:
     """One demand, whether it is met, and the numbers in words.
 
     judged: how many facts it rests on, of the ``facts`` that could be asked. error: why these are too few to say
-    anything; then it is not met.
+    anything; then it is not met. of_stale: whether it is about stale facts.
     """
 
     demand: str
@@ -67,6 +67,7 @@ class Outcome:
     judged: int
     facts: int
     error: str | None = None
+    of_stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +163,10 @@ def outcomes(
                         f"{p:.2f}, as {said[UNKNOWN]} are not known at all; ask about facts that the model may know, "
                         f"or lower --confidence ({gate.confidence:g})"
                     )
-            found.append(Outcome(demand, False, words, judged, holding, error))
+            outcome = Outcome(demand, False, words, judged, holding, error)
         else:
-            found.append(_outcome(gate, demand, True, words, judged, holding, others))
+            outcome = _outcome(gate, demand, True, words, judged, holding, others)
+        found.append(replace(outcome, of_stale=True))
     if loss is not None:
         failed = loss.loss > 0 and loss.p < 1 - gate.confidence
         change = "lower" if loss.loss > 0 else "higher"
@@ -226,9 +228,14 @@ NOT_IN_XML = {
 
 
 def junit(
-    model: str, outcomes: Iterable[Outcome], facts: Iterable[Mapping[str, str]], left_out: Iterable[Mapping[str, str]]
+    model: str,
+    outcomes: Iterable[Outcome],
+    facts: Iterable[Mapping[str, str]],
+    left_out: Iterable[Mapping[str, str]],
+    stale: Iterable[str] = (),
 ) -> bytes:
-    """The file. facts: ``name, relation, verdict``; left_out: ``name, relation, reason``, shown as skipped.
+    """The file. facts: ``name, relation, verdict``; left_out: ``name, relation, reason``, shown as skipped; stale: the
+    stale facts in words, which the demand that is about them lists.
 
     A fact never fails by itself: whether a build does is what the demands say. A demand that too few facts speak to is
     an error, not a failure.
@@ -240,15 +247,17 @@ def junit(
         counts["tests"] += 1
         return SubElement(suite, "testcase", classname=_text(group), name=_text(name))
 
+    listed = "\n".join(stale)
     for outcome in outcomes:
         made = case("demands", outcome.demand)
+        named = _text(listed) if outcome.of_stale else None
         if outcome.error is not None:
             counts["errors"] += 1
-            SubElement(made, "error", message=_text(outcome.error))
+            SubElement(made, "error", message=_text(outcome.error)).text = named
         elif not outcome.passed:
             counts["failures"] += 1
-            SubElement(made, "failure", message=_text(outcome.words))
-        SubElement(made, "system-out").text = _text(outcome.words)
+            SubElement(made, "failure", message=_text(outcome.words)).text = named
+        SubElement(made, "system-out").text = "\n".join(filter(None, (_text(outcome.words), named)))
     for fact in facts:
         SubElement(case(fact["relation"], fact["name"]), "system-out").text = _text(fact["verdict"])
     for fact in left_out:

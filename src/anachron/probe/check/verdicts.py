@@ -41,9 +41,9 @@ from anachron.analysis.decoys import (
 from anachron.analysis.metrics import GLOBAL, YEAR
 from anachron.analysis.plots.words import year_name
 from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES, Date
-from anachron.probe.check.levels import CHANCE, KNOWN, OVERLAP, SURE
+from anachron.probe.check.levels import CHANCE, KNOWN, OVERLAP, SURE, WRONG_PERIOD
 
-VERDICTS = ("robust", "known", "shaky", "wrong period", "unknown")  # as people are told, the best first
+VERDICTS = ("robust", "known", "shaky", WRONG_PERIOD, "unknown")  # as people are told, the best first
 VERDICTS_FILE = "verdicts.csv"  # of a run folder
 WIN_RATES = tuple(f"win_rate_{granularity}" for granularity in GRANULARITIES)
 
@@ -101,7 +101,7 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame, decoys: pl.DataFram
         pl.when(sure & (pl.col("robustness") == 1)).then(pl.lit("robust"))
         .when(sure & (pl.min_horizontal(WIN_RATES) >= KNOWN)).then(pl.lit("known"))
         .when(pl.col("chance") <= CHANCE).then(pl.lit("shaky"))
-        .when(elsewhere).then(pl.lit("wrong period"))
+        .when(elsewhere).then(pl.lit(WRONG_PERIOD))
         .otherwise(pl.lit("unknown"))
     )  # fmt: skip
     return table.with_columns(verdict.alias("verdict")).select(
@@ -132,18 +132,19 @@ def dates_in_words(row: Mapping[str, Any]) -> str:
 
 
 def belief_in_words(row: Mapping[str, Any]) -> str:
-    """What is believed in the place of a wrong period: ``: believed to 1990, 9 years too early``; else nothing.
+    """What is believed in the place of a wrong period: ``: believed to 1990, ends 9 years too early``; else nothing.
 
-    The error is that of the start, or of the end where the start is open.
+    An end that is open, in truth or belief, or that is right to half a year, is not said to be wrong.
     """
-    if row["verdict"] != "wrong period":
+    if row["verdict"] != WRONG_PERIOD:
         return ""
     start, end = row["believed_start"], row["believed_end"]
     span = f"{start} to {end}" if start and end else f"from {start} on" if start else f"to {end}"
-    errors = [row[f"{side}_error_years"] for side in ("start", "end") if row[f"{side}_error_years"] is not None]
-    if not errors:
-        return f": believed {span}"
-    return f": believed {span}, {abs(errors[0]):.0f} years too {'early' if errors[0] < 0 else 'late'}"
+    wrong = []
+    for does, error in (("begins", row["start_error_years"]), ("ends", row["end_error_years"])):
+        if error is not None and (years := round(abs(error))):
+            wrong.append(f"{does} {years} year{'s' if years > 1 else ''} too {'early' if error < 0 else 'late'}")
+    return ", ".join([f": believed {span}", *([" and ".join(wrong)] if wrong else [])])
 
 
 def doubt_in_words(row: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """A check for the terminal: a line a fact, and what they come to."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -8,12 +8,14 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from anachron.io.files import Json
-from anachron.probe.check.present import STALE
+from anachron.probe.check.levels import WRONG_PERIOD
+from anachron.probe.check.present import CURRENT, STALE
+from anachron.probe.check.urgency import stale_in_words, urgent_first
 from anachron.probe.check.verdicts import belief_in_words, dates_in_words, doubt_in_words
 from anachron.report.numbers import percent
 from anachron.report.terminal.tables import crossed_words, decoy_words
 
-STYLES = {"robust": "bold green", "known": "green", "shaky": "yellow", "wrong period": "red", "unknown": "dim"}
+STYLES = {"robust": "bold green", "known": "green", "shaky": "yellow", WRONG_PERIOD: "red", "unknown": "dim"}
 LONGEST = 32  # letters of an object's name that others are lined up with
 BELOW = "    "
 LEGEND = (
@@ -23,12 +25,14 @@ LEGEND = (
 
 
 def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
-    """A line a fact under one for its subject and relation. verdicts: as of `anachron.probe.check.check.Check`.
+    """A line a fact under one for its subject and relation, the urgent ones first.
+
+    verdicts: as of `anachron.probe.check.check.Check`.
 
     width: cells of the screen. Where the timelines do not fit beside the rest they stand below, and so does what is
     said of a verdict. Names longer than the column are kept.
     """
-    rows = list(verdicts.iter_rows(named=True))
+    rows = list(urgent_first(verdicts).iter_rows(named=True))
     name = min(LONGEST, max((cell_len(row["object"]) for row in rows), default=0))
     dates = max((len(_held(row)) for row in rows), default=0)
     bars = max((len(row["timeline"] or "") for row in rows), default=0)
@@ -65,6 +69,20 @@ def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
         yield from _wrapped(line, "" if beside else timeline, said, ": " if about else "; ", width)
 
 
+def stale_lines(stale: Sequence[Mapping[str, Any]], width: int = 120) -> Iterator[Text]:
+    """What a check opens with: how many facts are stale, and each of them; what holds stands below where a line would
+    be wider than the screen. stale: see `anachron.probe.check.check.Check`."""
+    if stale:
+        yield Text(f"stale: {len(stale)} fact{'s' if len(stale) > 1 else ''}", style="bold red")
+    for fact in stale:
+        line = Text(f"  {stale_in_words(fact)}")
+        if line.cell_len <= width:
+            yield line
+        else:
+            said, _, holds = line.plain.rpartition("; ")
+            yield from (Text(f"{said};"), Text(BELOW + holds))
+
+
 def _wrapped(line: Text, timeline: str, said: Text, link: str, width: int) -> Iterator[Text]:
     """A line, what is said behind it or below, and below a timeline too where one is given."""
     if timeline:
@@ -89,6 +107,8 @@ def today_in_words(row: Mapping[str, Any]) -> str:
     """``today stale, says NAME (held until 2017)``; nothing of a fact that does not hold today."""
     if row["present"] is None:
         return ""
+    if row["present"] == CURRENT and row["verdict"] == WRONG_PERIOD:
+        return "asked about today, it gives the right answer"
     if row["present"] != STALE:
         return f"today {row['present']}"
     until = f" (held until {row['answer_until']})" if row["answer_until"] else ""

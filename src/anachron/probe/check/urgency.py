@@ -1,0 +1,52 @@
+"""What a reader of a check needs first: the facts that are stale, and the order in which facts are told."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from anachron.io.files import Json
+from anachron.probe.check.levels import WRONG_PERIOD
+from anachron.probe.check.present import STALE
+
+
+def stale_facts(verdicts: pl.DataFrame, present: pl.DataFrame) -> list[Json]:
+    """The stale facts of a check, in its order: ``subject, relation, question, old, old_until, new, since`` of each.
+
+    verdicts: of `anachron.probe.check.check.Check`. present: of `anachron.probe.check.present.present_answers`; of a
+    subject and relation with several objects that hold, each is a fact. ``old``: what the model answers to the
+    question; ``old_until``: when that ended. ``new``: what holds, ``since`` when without a break.
+    """
+    questions = {(row["subject"], row["relation"]): row["question"] for row in present.iter_rows(named=True)}
+    return [
+        {
+            "subject": row["subject"], "relation": row["relation"],
+            "question": questions[row["subject"], row["relation"]], "old": row["answer"],
+            "old_until": row["answer_until"], "new": row["object"], "since": since(row["periods"]),
+        }
+        for row in verdicts.filter(pl.col("present") == STALE).iter_rows(named=True)
+    ]  # fmt: skip
+
+
+def since(periods: str) -> str:
+    """When the last of some periods (``1946/1955; 1973/``) began."""
+    return periods.rsplit("; ", 1)[-1].split("/")[0]
+
+
+def stale_in_words(fact: Mapping[str, Any]) -> str:
+    """``Japan, head of state: says Akihito (held until 2019-04-30); Naruhito since 2019-05-01``, of `stale_facts`."""
+    until = f" (held until {fact['old_until']})" if fact["old_until"] else ""
+    return f"{fact['subject']}, {fact['relation']}: says {fact['old']}{until}; {fact['new']} since {fact['since']}"
+
+
+def urgent_first(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """The facts of a check, those of one subject and relation together: first where one is stale, then where one has a
+    wrong period, then the rest; otherwise in their order."""
+    group = ["subject", "relation"]
+    rank = (
+        pl.when((pl.col("present") == STALE).any().over(group)).then(0)
+        .when((pl.col("verdict") == WRONG_PERIOD).any().over(group)).then(1)
+        .otherwise(2)
+    )  # fmt: skip
+    placed = verdicts.with_row_index("place")
+    return placed.sort(rank, pl.col("place").min().over(group), "place").drop("place")
