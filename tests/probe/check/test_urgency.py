@@ -16,7 +16,7 @@ from anachron.probe.check.verdicts import VERDICTS, verdict_in_words
 from anachron.report.terminal.verdicts import stale_lines, today_in_words, verdict_lines
 
 BASE = {
-    "name": None, "win_rate": 0.7, "robustness": 0.0, "timeline": "▂▃", "left_out": None, "present": None,
+    "name": None, "place": 3, "win_rate": 0.7, "robustness": 0.0, "timeline": "▂▃", "left_out": None, "present": None,
     "answer": None, "answer_until": None, "believed_start": None, "believed_end": None, "start_error_years": None,
     "end_error_years": None,
 }  # fmt: skip

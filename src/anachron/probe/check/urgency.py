@@ -10,6 +10,9 @@ from anachron.probe.check.levels import WRONG_PERIOD
 from anachron.probe.check.present import STALE
 
 
+_ROW = "row of the check"  # a name that no column of it has
+
+
 def stale_facts(verdicts: pl.DataFrame, present: pl.DataFrame) -> list[Json]:
     """The stale facts of a check, in its order: ``subject, relation, question, old, old_until, new, since`` of each.
 
@@ -48,5 +51,5 @@ def urgent_first(verdicts: pl.DataFrame) -> pl.DataFrame:
         .when((pl.col("verdict") == WRONG_PERIOD).any().over(group)).then(1)
         .otherwise(2)
     )  # fmt: skip
-    placed = verdicts.with_row_index("place")
-    return placed.sort(rank, pl.col("place").min().over(group), "place").drop("place")
+    placed = verdicts.with_row_index(_ROW)
+    return placed.sort(rank, pl.col(_ROW).min().over(group), _ROW).drop(_ROW)
