@@ -9,7 +9,6 @@ from anachron.io.files import Json
 from anachron.probe.check.levels import WRONG_PERIOD
 from anachron.probe.check.present import STALE
 
-
 _ROW = "row of the check"  # a name that no column of it has
 
 
