@@ -15,7 +15,7 @@ import polars as pl
 
 from anachron.analysis.statistics import ROUNDING, korn_graubard, sign_flips
 from anachron.core.errors import ConfigError
-from anachron.probe.check.present import AHEAD, ALONE, CURRENT, NO_DECOYS, STALE, UNKNOWN
+from anachron.probe.check.present import AHEAD, ALONE, CURRENT, NO_DECOYS, STALE, UNKNOWN, counted
 
 NOTHING_IN_COMMON = (
     "the baseline has no fact and date in common with this check; check the same file, with the same --as-of and "
@@ -211,7 +211,7 @@ def _outcome(
         return Outcome(demand, False, words, judged, facts, f"{error}: add it, or leave the demand out")
     if judged and judged / facts >= gate.min_judged:
         return Outcome(demand, met, words, judged, facts)
-    named = ", ".join(f"{count} {name}" for name, count in (others or {}).items()) or "no answer could be read"
+    named = counted(others or {}) or "no answer could be read"
     least = f"--min-judged {gate.min_judged:g}" if judged else "at least one must be"
     way = "see the answers in the run folder, or ask on with a larger --budget"
     if {UNKNOWN, NO_DECOYS} & {*(others or {})}:  # of a model that is scored

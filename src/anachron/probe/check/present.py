@@ -65,6 +65,11 @@ class PresentQuestion:
         return len({one.holds for one in self.objects}) == 2
 
 
+def counted(statuses: Mapping[str, int]) -> str:
+    """``1 current, 2 not known``: how many facts have each status."""
+    return ", ".join(f"{n} {'not known' if name == UNKNOWN else name}" for name, n in statuses.items())
+
+
 def present_pairs(questions: Sequence[PresentQuestion]) -> list[tuple[str, str]]:
     """The (question, name of an object) pairs that are scored, each once."""
     asked = [q for q in questions if q.asked]

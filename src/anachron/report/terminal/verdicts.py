@@ -9,7 +9,7 @@ from rich.text import Text
 
 from anachron.io.files import Json
 from anachron.probe.check.levels import WRONG_PERIOD
-from anachron.probe.check.present import CURRENT, STALE
+from anachron.probe.check.present import CURRENT, STALE, counted
 from anachron.probe.check.urgency import stale_in_words, urgent_first
 from anachron.probe.check.verdicts import belief_in_words, dates_in_words, doubt_in_words
 from anachron.report.numbers import percent
@@ -125,5 +125,4 @@ def summary_lines(summary: Json) -> Iterator[str]:
     if crossed := summary.get("crossed"):
         yield crossed_words(crossed)
     if summary["present"]:
-        today = ", ".join(f"{count} {name}" for name, count in summary["present"].items())
-        yield f"as of {summary['as_of']}, of the facts that hold: {today}"
+        yield f"as of {summary['as_of']}, of the facts that hold: {counted(summary['present'])}"
