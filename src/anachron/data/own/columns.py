@@ -18,33 +18,33 @@ SYNONYMS = {
     "subject_label": "subject", "relation_label": "relation", "object_label": "object", "start_date": "start",
     "end_date": "end",
 }  # fmt: skip
-# What else people call them, in English, German, French, Spanish and Portuguese; with or without capitals and accents.
+# What else people call them: in English, German, French, Spanish and Portuguese, with or without capitals and accents.
 # A word means one column in all of these languages, and counts only where the file has no column by the names above.
 HEADERS = {
     "subject": (
-        "country", "entity", "Land", "Staat", "Subjekt", "pays", "sujet", "entité", "país", "sujeto", "entidad",
-        "sujeito", "entidade",
+        "country, entity", "Land, Staat, Subjekt", "pays, sujet, entité", "país, sujeto, entidad", "sujeito, entidade",
     ),
     "relation": (
-        "office", "role", "position", "property", "Amt", "Funktion", "Rolle", "Posten", "Beziehung", "Eigenschaft",
-        "fonction", "poste", "propriété", "cargo", "puesto", "función", "relación", "propiedad", "função",
-        "relação", "propriedade",
+        "office, role, position, property", "Amt, Funktion, Rolle, Posten, Beziehung, Eigenschaft",
+        "fonction, poste, propriété", "cargo, puesto, función, relación, propiedad", "função, relação, propriedade",
     ),
     "object": (
-        "person", "name", "holder", "office holder", "value", "Amtsinhaber", "Inhaber", "Objekt", "Wert", "titulaire",
-        "personne", "nom", "objet", "valeur", "titular", "persona", "nombre", "objeto", "valor", "pessoa", "nome",
+        "person, name, holder, office holder, value", "Amtsinhaber, Inhaber, Objekt, Wert",
+        "titulaire, personne, nom, objet, valeur", "titular, persona, nombre, objeto, valor", "pessoa, nome",
     ),
     "start": (
-        "from", "since", "begin", "beginning", "von", "ab", "seit", "Beginn", "Anfang", "Startdatum", "début", "depuis",
-        "date de début", "desde", "inicio", "comienzo", "fecha de inicio", "data de início",
+        "from, since, begin, beginning", "von, ab, seit, Beginn, Anfang, Startdatum", "début, depuis, date de début",
+        "desde, inicio, comienzo, fecha de inicio", "data de início",
     ),
     "end": (
-        "to", "until", "till", "bis", "Ende", "Enddatum", "fin", "jusque", "jusqu'à", "date de fin", "hasta",
-        "fecha de fin", "fim", "até", "término", "data de fim",
+        "to, until, till", "bis, Ende, Enddatum", "fin, jusque, jusqu'à, date de fin", "hasta, fecha de fin",
+        "fim, até, término, data de fim",
     ),
-    "question": ("Frage", "pregunta", "pergunta"),
+    "question": ("", "Frage", "", "pregunta", "pergunta"),
 }  # fmt: skip
-_MEANT = {plain(word): known for known, words in HEADERS.items() for word in words}
+_MEANT = {plain(word): known for known, words in HEADERS.items() for word in ", ".join(words).split(", ") if word}
+# Those that only German, French, Spanish and Portuguese have
+WESTERN = frozenset(plain(word) for _, *words in HEADERS.values() for word in ", ".join(words).split(", ") if word)
 # Columns of a file with the first or last date of a life, and what they are called of a fact that is asked.
 LIVES = {
     "subject_birth": "subject_from",

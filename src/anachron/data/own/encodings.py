@@ -4,6 +4,8 @@ import codecs
 import re
 
 from anachron.core.errors import DataError
+from anachron.data.own.columns import WESTERN
+from anachron.data.own.date_words import plain
 
 # The letters beyond ASCII that languages write in each of the encodings that spreadsheets save, likelier ones first.
 # In a short file the library alone takes "Schüssel" for "Sch³ssel"; that some one language has all its letters decides.
@@ -22,8 +24,11 @@ ALPHABETS = {
     "cp850": _WEST,
     "koi8_r": _CYRILLIC,
 }
-_SIGNS = frozenset("“”„‚‘’–—…·«»‹›°§€£©®™\u00a0")  # of every language
+_SIGNS = frozenset("¿¡“”„‚‘’–—…·«»‹›°§€£©®™\u00a0")  # of every language; some may stand between two letters
+_JOINING = frozenset("’–—·\u00a0")
 _SURE = 0.9  # of the letters of a text are letters that the encoding's languages have
+_MARGIN = 0.2
+_HEADER = 1_000  # bytes in which the names of columns are looked for
 _SAMPLE = 100_000  # bytes of lines that are not ASCII
 _FIX = "save the file as UTF-8 (Excel: CSV UTF-8)"
 
@@ -53,11 +58,22 @@ def decoded(content: bytes, *, partial: bool = False) -> tuple[str, tuple[str, .
     if not readings:
         raise DataError(f"{wrong}, and no other encoding fits; {_FIX}")
     encoding = next(iter(readings))
+    header = set(plain(content[:_HEADER].decode("cp1252", "replace")).split())
+    if not _decided(readings, western=not header.isdisjoint(WESTERN)):
+        raise DataError(f"{wrong}, and it may be {_shown(encoding)}{_doubt(readings)}; {_FIX}")
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError:
         raise DataError(f"{wrong}, and not all of it is {_shown(encoding)}; {_FIX}") from None
     return text, (f"the file is not UTF-8 and is read as {_shown(encoding)}{_doubt(readings)}; {_FIX} to be sure",)
+
+
+def _decided(readings: dict[str, str], *, western: bool) -> bool:
+    """Whether the likeliest reading is sure: all are the same, or it is Windows-1252, which is by far the most common
+    beside all but that of Central Europe, and beside that one in a file with columns in a western language."""
+    first = next(iter(readings))
+    others = {encoding for encoding, text in readings.items() if text != readings[first]}
+    return not others or (first == "cp1252" and (western or "cp1250" not in others))
 
 
 def _doubt(readings: dict[str, str]) -> str:
@@ -67,7 +83,7 @@ def _doubt(readings: dict[str, str]) -> str:
     at = next(n for n, sign in enumerate(text) if found[n] != sign or (found == text and not sign.isascii()))
     word = next((word for word in re.finditer(r"[^\W_]+", text) if word.start() <= at < word.end()), None)
     begin, end = word.span() if word else (at, at + 1)
-    doubt = f", not as {_shown(other)}, in which it would be {found[begin:end]!r}" if other else ""
+    doubt = f"; in {_shown(other)} it would be {found[begin:end]!r}" if other else ""
     return f" ({text[begin:end]!r}{doubt})"
 
 
@@ -93,10 +109,9 @@ def _readings(sample: bytes) -> dict[str, str]:
         known = _share(letters, "".join(alphabets))
         if encoding in plausible and known >= _SURE:
             fits[encoding] = max(_share(letters, alphabet) for alphabet in alphabets)
-    best = [encoding for encoding, fit in fits.items() if fit == max(fits.values())]
-    texts = {encoding: sample.decode(encoding) for encoding in best}
-    # Of two that differ Windows-1252 is by far the likeliest; without it there is no telling
-    return texts if "cp1252" in texts or len(set(texts.values())) == 1 else {}
+    most = max(fits.values(), default=0)
+    least = most if most == 1 else most - _MARGIN  # names of several languages: no single one has all the letters
+    return {encoding: sample.decode(encoding) for encoding, fit in fits.items() if fit >= least}
 
 
 def _share(letters: list[str], alphabet: str) -> float:
@@ -104,13 +119,14 @@ def _share(letters: list[str], alphabet: str) -> float:
 
 
 def _letters(text: str) -> list[str]:
-    """The letters beyond ASCII in small; one that cannot stand where it does (a capital behind a small letter, Greek or
-    Cyrillic beside Latin) as a sign that no alphabet has."""
+    """The letters beyond ASCII in small; what cannot stand where it does (a capital behind a small letter, Greek or
+    Cyrillic beside Latin, a quotation mark inside a word) as a sign that no alphabet has."""
     found = []
     for before, sign, after in zip(" " + text, text, text[1:] + " ", strict=False):
-        if sign.isascii() or sign in _SIGNS:
+        inside = before.isalpha() and after.isalpha()
+        if sign.isascii() or (sign in _SIGNS and not (inside and sign not in _JOINING)):
             continue
-        mixed = ord(sign) > 0x36F and any(one.isascii() and one.isalpha() for one in (before, after))
-        wrong = mixed or (sign.isupper() and before.islower())
+        mixed = "\u036f" < sign and any(one.isascii() and one.isalpha() for one in (before, after))
+        wrong = mixed or sign in _SIGNS or (sign.isupper() and before.islower())
         found.append("\0" if wrong else "i" if sign == "İ" else sign.lower())
     return found
