@@ -19,10 +19,10 @@ FIRST: dict[Order, str] = {"dmy": "day first", "mdy": "month first"}
 _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?(Z|[+-]00:?00)?$")
 _ISO_SLASHES = re.compile(r"(\d{4})/(\d{1,2})(?:/(\d{1,2}))?")
 _NUMBERS = re.compile(r"(\d{1,2})(?:[/-]|(?P<dots>\. ?))(\d{1,2})[/.-] ?(\d{2,4})")
-_ERA = re.compile(r"^(?:ad\s+)?(.*?)\s*\b(bce|bc|ce|ad)?$", re.IGNORECASE)
+_ERA = re.compile(r"^(?:ad\s+)?(.*?)(?:\s*\b(bce|bc|ce|ad))?$", re.IGNORECASE)
 _OF = r"(?:(?:of|de|del|do) |d['’])?"
 _DAY_FIRST = re.compile(
-    rf"(\d{{1,2}})(?:st|nd|rd|th|er|[.º°ª])? ?{_OF}([^\W\d_]+)(?:[.,]+ ?| ){_OF}(\d{{1,6}})", re.IGNORECASE
+    rf"(\d{{1,2}})(?:st|nd|rd|th|er|\.?[º°ª]|\.)? ?{_OF}([^\W\d_]+)(?:[.,]+ ?| ){_OF}(\d{{1,6}})", re.IGNORECASE
 )
 _MONTH_FIRST = re.compile(rf"([^\W\d_]+)\.? (?:(\d{{1,2}})(?:st|nd|rd|th)?,? )?{_OF}(\d{{1,6}})", re.IGNORECASE)
 _LAST_YEAR = 9_999

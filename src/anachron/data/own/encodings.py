@@ -126,7 +126,7 @@ def _letters(text: str) -> list[str]:
         inside = before.isalpha() and after.isalpha()
         if sign.isascii() or (sign in _SIGNS and not (inside and sign not in _JOINING)):
             continue
-        mixed = "\u036f" < sign and any(one.isascii() and one.isalpha() for one in (before, after))
+        mixed = sign > "\u036f" and any(one.isascii() and one.isalpha() for one in (before, after))
         wrong = mixed or sign in _SIGNS or (sign.isupper() and before.islower())
         found.append("\0" if wrong else "i" if sign == "İ" else sign.lower())
     return found

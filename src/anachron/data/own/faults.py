@@ -22,11 +22,7 @@ class Fault:
     rule: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.rule}"
-
-    @property
-    def where(self) -> str:
-        return f"row {self.row}, {self.column}" if self.column else f"row {self.row}"
+        return f"row {self.row}{', ' if self.column else ''}{self.column}: {self.rule}"
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -45,12 +41,11 @@ def refuse(faults: Sequence[Fault]) -> None:
 
 
 def _alike(faults: Sequence[Fault]) -> str:
-    """Faults of one kind: ``row 2, start: 'soon' is not a date: write 2009; so are 2 more rows: 3 ('later'), 7``."""
+    """Faults of one kind: ``row 2, start: 'soon' is not a date: ...; likewise 1 more row: 3 ('later')``."""
     first, *more = faults
     if not more:
         return str(first)
-    shown = [
-        f"{fault.row} ({found[0]})" if (found := re.match(_QUOTED, fault.rule)) else f"{fault.row}" for fault in more
-    ]
+    values = [found[0] if (found := re.match(_QUOTED, fault.rule)) else "''" for fault in more]
+    shown = [f"{one.row} ({value})" if value != "''" else f"{one.row}" for one, value in zip(more, values, strict=True)]
     rest = f" and {len(more) - SHOWN} more" if len(more) > SHOWN else ""
     return f"{first}; likewise {len(more)} more row{'s'[: len(more) > 1]}: {', '.join(shown[:SHOWN])}{rest}"

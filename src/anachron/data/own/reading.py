@@ -57,7 +57,7 @@ def columns_of(text: str) -> dict[str, str]:
     """
     pairs = [part.partition("=") for part in next(csv.reader([text], skipinitialspace=True), [])]
     columns = {known.strip(): column.strip() for known, _, column in pairs}
-    if not all(mark for _, mark, _ in pairs) or len(columns) < len(pairs):
+    if not pairs or not all(mark for _, mark, _ in pairs) or len(columns) < len(pairs):
         raise ConfigError(f"--columns {text!r}: write subject=Country,object=Name, each meaning once")
     return columns
 

@@ -41,6 +41,7 @@ from anachron.data.own.notices import (
     overlapping,
 )
 from anachron.data.own.reading import Reading
+from anachron.io.sheets import ERRORS
 
 SIDES = ("subject", "relation", "object")
 _ASKED = ("question", "present_question")  # which hold the subject's name, in a spelling of it
@@ -172,6 +173,10 @@ def _values(
     words of a relation."""
     faults: list[Fault] = []
     values: dict[str, Any] = {}
+    broken = [column for column, value in given.items() if isinstance(value, str) and value in ERRORS.values()]
+    if broken:
+        rule = "{!r} is the error of a formula; mend it, or write what is meant"
+        return [Fault(number, column, rule.format(given[column])) for column in broken], {}
 
     def check(column: str, read: Any, *arguments: Any) -> None:
         try:
@@ -229,7 +234,9 @@ def _text(value: Any, column: str) -> str | None:
     text = " ".join(str(value).split()) if value is not None else ""
     text = text if name_key(text) else ""  # of invisible characters alone
     if not text and column in ("subject", "object"):
-        raise DataError(f"{value or ''!r} is empty; give its label in words")
+        raise DataError(
+            f"{value or ''!r} is empty; give its label in words, in every row (merged cells have theirs in the first)"
+        )
     return (id_in_address(text) or text if column.endswith("_id") else text) or None
 
 
