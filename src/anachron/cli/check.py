@@ -140,8 +140,8 @@ def check(
 
     demands = gate.demands(out)
     models = Models(asking, texts, scorer, replicas, loading, language=language)
-    how, as_of = reading.reading(), as_of or recorded_as_of(out)
-    asked = read_facts(facts, as_of=as_of, limit=limit, language=language, sampling=sampling, reading=how)
+    how, day = reading.reading(), as_of or recorded_as_of(out)
+    asked = read_facts(facts, as_of=day, limit=limit, language=language, sampling=sampling, reading=how)
     tell_facts(asked.data)
     asked = _with_decoys(asked, decoys)
     if models.only_cost(partial(_cost, asked, demands, gate.baseline, language)):

@@ -81,18 +81,14 @@ Language = Annotated[
 Columns = Annotated[
     str | None,
     typer.Option(
-        help="Which columns of a file of facts mean what, where their names do not say so: subject=Land,object=Person; "
-        "relation==capital is the same for all rows."
+        help="What the columns of a file of facts mean: subject=Land,object=Person; relation==capital is one for all rows."
     ),
 ]
 DateOrder = Annotated[
     str | None,
-    typer.Option(
-        "--dates",
-        help="Order of dates such as 08/12/2004 in a file of facts: dmy or mdy. Default: what its other dates show.",
-    ),
+    typer.Option("--dates", help="Order of dates such as 08/12/2004: dmy or mdy. Default: what the other dates show."),
 ]
-SheetName = Annotated[str | None, typer.Option(help="Sheet of a spreadsheet of facts. Default: the first.")]
+SheetName = Annotated[str | None, setting(help="Sheet of a spreadsheet of facts. Default: the first.")]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
 ReadBoundaries = Annotated[
     str, typer.Option(help="Boundary convention, for start and end dates coarser than a day: released or paper.")

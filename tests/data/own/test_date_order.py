@@ -95,7 +95,7 @@ def test_what_is_undecided_or_contradictory_is_refused(tmp_path: Path) -> None:
         read_given_facts(path)
     message = str(refused.value)
     assert "'08/12/2004' may be 2004-12-08 or 2004-08-12" in message and "--dates dmy (day first) or mdy" in message
-    assert "likewise 1 more row: 2 ('01/02/2003')" in message and "row 1, end: '03/04/2010' may be" in message
+    assert "likewise 2 more: 1 end ('03/04/2010'), 2 ('01/02/2003')" in message
     for order, start in (("dmy", "2004-12-08"), ("mdy", "2004-08-12")):
         read = read_given_facts(path, Reading(dates=order))
         assert str(read.facts[0].fact.period.start) == start

@@ -195,7 +195,7 @@ def test_several_faults_are_said_at_once(tmp_path: Path):
     rows = ["Germany,capital,Bonn,01/02/1949,1990", GOOD, ",capital,Paris,1944,"]
     with pytest.raises(DataError, match=r"row 1, start: .* \| row 3, subject: "):
         load_dataset(str(written(tmp_path, csv_of(*rows))))
-    with pytest.raises(DataError, match=r"row 1, .*; likewise 8 more rows: 2 \('soon'\), .*, 6 \('soon'\) and 3 more$"):
+    with pytest.raises(DataError, match=r"row 1, .*; likewise 8 more: 2 \('soon'\), .*, 6 \('soon'\) and 3 more$"):
         load_dataset(str(written(tmp_path, csv_of(*[f"x,y,z{n},soon," for n in range(9)]))))
 
 

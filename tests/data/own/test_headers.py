@@ -140,12 +140,12 @@ def test_faults_are_told_by_kind(tmp_path: Path) -> None:
     with pytest.raises(DataError) as refused:
         read_given_facts(written(tmp_path, ";".join(NEEDED), rows))
     kinds = str(refused.value).partition(": ")[2].split(" | ")
-    assert [kind.partition(": ")[0] for kind in kinds] == ["row 1, object", "row 2, start", "row 2, end"]
-    assert kinds[0].endswith("; likewise 6 more rows: 4, 7, 10, 13, 16 and 1 more")
+    assert [kind.partition(": ")[0] for kind in kinds] == ["row 1, object", "row 2, start"]
+    assert kinds[0].endswith("; likewise 6 more: 4, 7, 10, 13, 16 and 1 more")
+    assert "row 2, start: 'soon' is not a date: write 2009" in kinds[1]  # 6 more starts, and 13 ends
     assert kinds[1].endswith(
-        "; likewise 6 more rows: 5 ('soon'), 8 ('soon'), 11 ('soon'), 14 ('soon'), 17 ('soon') and 1 more"
+        "likewise 19 more: 2 end ('x1'), 3 end ('x2'), 5 ('soon'), 5 end ('x4'), 6 end ('x5') and 14 more"
     )
-    assert "row 2, end: 'x1' is not a date" in kinds[2] and "likewise 12 more rows: 3 ('x2'), 5 ('x4')" in kinds[2]
     rows = [f"S{n};capital;O{n};2000" for n in range(4)] + ["A;capital;B;2000;"]
-    with pytest.raises(DataError, match=r"row 1: 4 cells .*leave no cell out; likewise 3 more rows: 2, 3, 4$"):
+    with pytest.raises(DataError, match=r"row 1: 4 cells .*leave no cell out; likewise 3 more: 2, 3, 4$"):
         read_given_facts(written(tmp_path, ";".join(NEEDED), rows))

@@ -96,7 +96,9 @@ def test_another_sheet_is_read_by_its_name(tmp_path: Path) -> None:
     assert data.table.equals(load_dataset(str(plain(tmp_path)), as_of=AS_OF).table)
     with pytest.raises(ConfigError, match=r"f\.xlsx: --sheet Daten: the sheets are Notes, Daten 2, Empty"):
         read_given_facts(path, Reading(sheet="Daten"))
-    with pytest.raises(DataError, match=r"f\.xlsx: sheet Empty is empty; name another by --sheet: Notes, Daten 2"):
+    with pytest.raises(
+        DataError, match=r"f\.xlsx: sheet Empty is empty; give a header .*, or name another by --sheet: Notes, Daten 2"
+    ):
         read_given_facts(path, Reading(sheet="Empty"))
     with pytest.raises(ConfigError, match=r"--sheet A: .*plain\.csv has no sheets; leave it out"):
         read_given_facts(plain(tmp_path), Reading(sheet="A"))
@@ -137,7 +139,7 @@ def test_what_cannot_be_read_is_told_with_the_fix(tmp_path: Path, cells: list, s
 
 def test_merged_cells_hold_their_value_once(tmp_path: Path) -> None:
     rows = [ROWS[0], [None, *ROWS[1][1:]], [None, *ROWS[2][1:]]]
-    with pytest.raises(DataError, match=r"row 2, subject: '' is empty.*merged cells.*likewise 1 more row: 3$"):
+    with pytest.raises(DataError, match=r"row 2, subject: '' is empty.*merged cells.*likewise 1 more: 3$"):
         read_given_facts(xlsx(tmp_path / "f.xlsx", {"S": [HEADER, *rows]}, merged=["A2:A4"]))
 
 

@@ -112,8 +112,8 @@ def named_columns(
     if missing:
         raise DataError(
             f"the file lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; a file of facts needs "
-            f"{', '.join(NEEDED)} (an empty end: it still holds), and this one has {', '.join(columns) or 'none'}; "
-            f"say what its columns mean by --columns {missing[0]}=NAME,..."
+            f"{', '.join(NEEDED)} (an empty end: it still holds), and the header of this one is "
+            f"{', '.join(columns) or 'empty'}; say what its columns mean by --columns {missing[0]}=NAME,..."
         )
     return names
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from anachron.core.errors import DataError
 from anachron.data.own.notices import SHOWN
 
-_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_VALUES = re.compile(rf"(?:{_QUOTED}|-?\d[\d-]*)")
+_VALUE = re.compile(r"""'(?:[^'\\]|\\.)+'|"(?:[^"\\]|\\.)+\"""")
+_VALUES = re.compile(rf"{_VALUE.pattern}|''|-?\d[\d-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,15 @@ class Fault:
         return f"row {self.row}{', ' if self.column else ''}{self.column}: {self.rule}"
 
     @property
-    def kind(self) -> tuple[str, str]:
-        """What faults of one kind share: the column, and the rule without its values."""
-        return self.column, _VALUES.sub("", self.rule)
+    def kind(self) -> str:
+        """What faults of one kind share: the rule without its values."""
+        return _VALUES.sub("", self.rule)
 
 
 def refuse(faults: Sequence[Fault]) -> None:
-    """Raise one `DataError` for all faults, by kind: the first one whole, then how many more rows have it, and the
-    first few of these with their values. Nothing where there is none."""
-    kinds: dict[tuple[str, str], list[Fault]] = defaultdict(list)
+    """Raise one `DataError` for all faults, by kind: the first one whole, then how many more there are of it, and where
+    the first few of these are, with their values. Nothing where there is none."""
+    kinds: dict[str, list[Fault]] = defaultdict(list)
     for fault in sorted(faults, key=lambda fault: fault.row):
         kinds[fault.kind].append(fault)
     if kinds:
@@ -41,11 +41,12 @@ def refuse(faults: Sequence[Fault]) -> None:
 
 
 def _alike(faults: Sequence[Fault]) -> str:
-    """Faults of one kind: ``row 2, start: 'soon' is not a date: ...; likewise 1 more row: 3 ('later')``."""
+    """Faults of one kind: ``row 2, start: 'soon' is not a date: ...; likewise 2 more: 2 end ('later'), 3 ('soon')``."""
     first, *more = faults
-    if not more:
-        return str(first)
-    values = [found[0] if (found := re.match(_QUOTED, fault.rule)) else "''" for fault in more]
-    shown = [f"{one.row} ({value})" if value != "''" else f"{one.row}" for one, value in zip(more, values, strict=True)]
+    shown = [
+        f"{one.row}{f' {one.column}' if one.column != first.column else ''}{f' ({value[0]})' if value else ''}"
+        for one in more[:SHOWN]
+        for value in [_VALUE.match(one.rule)]
+    ]
     rest = f" and {len(more) - SHOWN} more" if len(more) > SHOWN else ""
-    return f"{first}; likewise {len(more)} more row{'s'[: len(more) > 1]}: {', '.join(shown[:SHOWN])}{rest}"
+    return f"{first}; likewise {len(more)} more: {', '.join(shown)}{rest}" if more else str(first)

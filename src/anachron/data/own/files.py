@@ -183,7 +183,8 @@ def _of_sheet(sheet: sheets.Sheet, reading: Reading) -> Rows:
     kept = [at for at, column in enumerate(zip(*cells, strict=True)) if any(column)]
     lines = [line for line in ([line[at] for at in kept] for line in cells) if any(line)]
     if not lines:
-        raise DataError(f"sheet {sheet.name} is empty; name another by --sheet: {', '.join(sheet.names)}")
+        others = f", or name another by --sheet: {', '.join(sheet.names)}" if len(sheet.names) > 1 else ""
+        raise DataError(f"sheet {sheet.name} is empty; give a header and a row for each fact{others}")
     headers = [at for at, line in enumerate(lines[:TITLES]) if _is_header(line, reading)]
     at = headers[0] if len(headers) == 1 else 0
     notes = [f"sheet {sheet.name} is read, of {', '.join(sheet.names)}; --sheet reads another"] * (len(sheet.names) > 1)
