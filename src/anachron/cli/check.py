@@ -94,9 +94,7 @@ def check(
     model: ModelArgument,
     facts: Annotated[
         Path,
-        typer.Option(
-            help="Facts with subject, relation, object, start, end: .csv, .tsv, .xlsx, .ods, .jsonl, .json, .parquet."
-        ),
+        typer.Option(help="Facts with subject, relation, object, start, end: CSV, spreadsheet, JSON or Parquet."),
     ],
     out: Annotated[
         Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page."), FOLDER

@@ -80,13 +80,11 @@ Language = Annotated[
 ]
 Columns = Annotated[
     str | None,
-    typer.Option(
-        help="What the columns of a file of facts mean: subject=Land,object=Person; relation==capital is one for all rows."
-    ),
+    typer.Option(help="Columns by meaning: subject=Land,object=Person; relation==capital: one for all rows."),
 ]
 DateOrder = Annotated[
     str | None,
-    typer.Option("--dates", help="Order of dates such as 08/12/2004: dmy or mdy. Default: what the other dates show."),
+    typer.Option("--dates", help="Order in dates such as 08/12/2004: dmy or mdy. Default: as others show."),
 ]
 SheetName = Annotated[str | None, setting(help="Sheet of a spreadsheet of facts. Default: the first.")]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
