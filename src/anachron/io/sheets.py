@@ -36,18 +36,19 @@ def read_sheet(content: bytes, sheet: str | None = None) -> Sheet:
         raise ConfigError(
             f"spreadsheets need {error.name}: {how_to_install('sheets')}; or save the sheet as CSV"
         ) from error
+    cells = errors = None
     try:
         book = fastexcel.read_excel(content)
-    except fastexcel.FastExcelError as error:
+        names = tuple(book.sheet_names)
+        name = names[0] if sheet is None else sheet
+        if name in names:
+            cells, errors = book.load_sheet(name, header_row=None, dtypes="string").to_arrow_with_errors()
+    except BaseException as error:  # it panics over some broken files, with a class that it does not show
+        if not isinstance(error, fastexcel.FastExcelError | IndexError) and type(error).__name__ != "PanicException":
+            raise
         raise DataError(f"the file is no spreadsheet that can be read ({first_line(error)})") from None
-    names = tuple(book.sheet_names)
-    if sheet is not None and sheet not in names:
-        raise ConfigError(f"--sheet {sheet}: the sheets are {', '.join(names)}")
-    name = names[0] if sheet is None else sheet
-    try:
-        cells, errors = book.load_sheet(name, header_row=None, dtypes="string").to_arrow_with_errors()
-    except fastexcel.FastExcelError as error:
-        raise DataError(f"sheet {name} cannot be read ({first_line(error)})") from None
+    if cells is None:
+        raise ConfigError(f"--sheet {name}: the sheets are {', '.join(names)}")
     columns = [column.to_pylist() for column in cells.columns]
     for wrong in errors.errors if errors is not None else ():
         row, column = wrong.position

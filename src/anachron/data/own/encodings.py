@@ -58,22 +58,16 @@ def decoded(content: bytes, *, partial: bool = False) -> tuple[str, tuple[str, .
     if not readings:
         raise DataError(f"{wrong}, and no other encoding fits; {_FIX}")
     encoding = next(iter(readings))
-    header = set(plain(content[:_HEADER].decode("cp1252", "replace")).split())
-    if not _decided(readings, western=not header.isdisjoint(WESTERN)):
+    others = [one for one, text in readings.items() if text != readings[encoding]]
+    western = not WESTERN.isdisjoint(plain(content[:_HEADER].decode("cp1252", "replace")).split())
+    # Windows-1252 is by far the most common; from that of Central Europe columns in a western language tell it
+    if others and (encoding != "cp1252" or ("cp1250" in others and not western)):
         raise DataError(f"{wrong}, and it may be {_shown(encoding)}{_doubt(readings)}; {_FIX}")
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError:
         raise DataError(f"{wrong}, and not all of it is {_shown(encoding)}; {_FIX}") from None
     return text, (f"the file is not UTF-8 and is read as {_shown(encoding)}{_doubt(readings)}; {_FIX} to be sure",)
-
-
-def _decided(readings: dict[str, str], *, western: bool) -> bool:
-    """Whether the likeliest reading is sure: all are the same, or it is Windows-1252, which is by far the most common
-    beside all but that of Central Europe, and beside that one in a file with columns in a western language."""
-    first = next(iter(readings))
-    others = {encoding for encoding, text in readings.items() if text != readings[first]}
-    return not others or (first == "cp1252" and (western or "cp1250" not in others))
 
 
 def _doubt(readings: dict[str, str]) -> str:

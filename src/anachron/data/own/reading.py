@@ -46,7 +46,8 @@ class Reading:
 
     def recorded(self) -> dict[str, str]:
         """What was chosen or found, as the options write it, for identities and manifests."""
-        texts = {"columns": columns_text(self.columns), "dates": self.dates, "sheet": self.sheet}
+        columns = ",".join(f"{known}={column}" for known, column in self.columns.items())
+        texts = {"columns": columns, "dates": self.dates, "sheet": self.sheet}
         return {name: text for name, text in texts.items() if text}
 
 
@@ -60,9 +61,3 @@ def columns_of(text: str) -> dict[str, str]:
     if not pairs or not all(mark for _, mark, _ in pairs) or len(columns) < len(pairs):
         raise ConfigError(f"--columns {text!r}: write subject=Country,object=Name, each meaning once")
     return columns
-
-
-def columns_text(columns: Mapping[str, str]) -> str:
-    """Columns as `columns_of` reads them."""
-    pairs = (f"{known}={column}" for known, column in columns.items())
-    return ",".join('"' + pair.replace('"', '""') + '"' if {",", '"'} & set(pair) else pair for pair in pairs)
