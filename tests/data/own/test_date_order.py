@@ -89,6 +89,21 @@ def test_one_date_settles_all_others(tmp_path: Path) -> None:
     assert not read_given_facts(table(tmp_path, ("2004-12-08", "05/05/2010"))).notes
 
 
+def test_what_stands_for_no_date_is_told_by_its_row(tmp_path: Path) -> None:
+    read = read_given_facts(table(tmp_path, ("seit 8.12.2004", "bis 1.2.2100")))
+    assert read.facts[0].fact.period.end is None and str(read.facts[0].fact.period.start) == "2004-12-08"
+    for start, said in (
+        ("8.12.49", "four digits"),
+        ("00.12.2004", "day 0"),
+        ("1.2.0000", "year 0"),
+        ("8/12/49", "four"),
+    ):
+        with pytest.raises(DataError, match=f"row 2, start: '{start}' .*{said}"):
+            read_given_facts(table(tmp_path, ("8.12.2004", ""), (start, "")))
+    with pytest.raises(DataError, match=r"row 1, start: '1\.2\.2100' is what many tables write"):
+        read_given_facts(table(tmp_path, ("1.2.2100", "")))
+
+
 def test_what_is_undecided_or_contradictory_is_refused(tmp_path: Path) -> None:
     path = table(tmp_path, ("08/12/2004", "03/04/2010"), ("01/02/2003", ""))
     with pytest.raises(DataError) as refused:

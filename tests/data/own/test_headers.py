@@ -86,8 +86,14 @@ def test_a_column_that_is_missing_may_be_the_same_in_all_rows(tmp_path: Path) ->
     read = read_given_facts(path, reading)
     assert [(item.fact.relation, item.fact.period.end) for item in read.facts] == [("capital", None)] * 2
     assert columns_of(read.reading.recorded()["columns"])["relation"] == "=capital"
-    with pytest.raises(DataError, match=r"--columns relation==x: the file has a column relation"):
-        read_given_facts(written(tmp_path, ";".join(NEEDED)), Reading({"relation": "=x"}))
+    with pytest.raises(DataError, match=r"--columns relation==x: the file has a column Relation"):
+        read_given_facts(written(tmp_path, "subject;Relation;object;start;end"), Reading({"relation": "=x"}))
+
+
+def test_labels_of_the_query_service_are_plain_names(tmp_path: Path) -> None:
+    rows = ["http://www.wikidata.org/entity/Q183;Germany;capital;Bonn;1949;1990"]
+    read = read_given_facts(written(tmp_path, "subject;subjectLabel;relation;object;start_date;end", rows))
+    assert read.facts[0].fact.subject_id == "Q183" and not read.notes and not read.reading.recorded()
 
 
 @pytest.mark.parametrize("text", ["subject", "subject=A,subject=B", "=A", "subject=", "what=A", "", "subject=A,,end=B"])

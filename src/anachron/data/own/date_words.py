@@ -64,3 +64,8 @@ def without_since(text: str) -> str:
 def without_until(text: str) -> str:
     """``2021`` of ``bis 2021``."""
     return text[found.end() :] if (found := _UNTIL.match(text)) else text
+
+
+def without_words(text: str) -> str:
+    """A date without either."""
+    return without_until(without_since(text))

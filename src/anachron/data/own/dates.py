@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
-from anachron.data.own.date_words import months, plain, without_since, without_until
+from anachron.data.own.date_words import months, plain, without_since, without_until, without_words
 
 Order = Literal["dmy", "mdy"]  # whether the day or the month comes first
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -99,11 +99,14 @@ def settled_order(texts: Iterable[Any]) -> tuple[Order | None, tuple[str, ...]]:
 def needs_order(text: Any) -> bool:
     """Whether a text is a date whose day and month may be taken for each other."""
     numbers = _numbers(text)
-    return numbers is not None and numbers[1] != numbers[3] and max(int(numbers[1]), int(numbers[3])) <= 12
+    try:
+        return numbers is not None and _of_numbers(text, numbers, "dmy") != _of_numbers(text, numbers, "mdy")
+    except DataError:
+        return False
 
 
 def _numbers(text: Any) -> re.Match[str] | None:
-    return _NUMBERS.fullmatch(_without_time(without_until(without_since(text)))) if isinstance(text, str) else None
+    return _NUMBERS.fullmatch(_without_time(without_words(text))) if isinstance(text, str) else None
 
 
 def is_no_end(date: Date) -> bool:

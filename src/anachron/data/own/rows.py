@@ -18,6 +18,7 @@ from anachron.core.periods import Period
 from anachron.core.sameness import name_key, same_name
 from anachron.core.several_periods import joined
 from anachron.data.own.columns import (
+    KNOWN,
     LIVES,
     NEEDED,
     NUMBERS,
@@ -28,8 +29,8 @@ from anachron.data.own.columns import (
     named_columns,
     names_in_cell,
 )
-from anachron.data.own.date_words import NO_DATE, means_still
-from anachron.data.own.dates import FIRST, Order, is_no_end, needs_order, read_end, read_start, settled_order
+from anachron.data.own.date_words import NO_DATE, means_still, without_words
+from anachron.data.own.dates import FIRST, Order, is_no_end, needs_order, read_date, read_end, read_start, settled_order
 from anachron.data.own.faults import Fault, refuse
 from anachron.data.own.notices import (
     SHOWN,
@@ -91,10 +92,11 @@ def given_facts(
     """
     reading = reading or Reading()
     if constants := reading.constants:
-        if double := next((name for name in constants if name in columns), None):
-            raise DataError(
-                f"--columns {double}={reading.columns[double]}: the file has a column {double}; leave it out"
-            )
+        for column in columns:
+            if (known := canonical(column)) in constants:
+                raise DataError(
+                    f"--columns {known}={reading.columns[known]}: the file has a column {column}; leave it out"
+                )
         columns, rows = (*columns, *constants), [{**row, **constants} for row in rows]
     names = named_columns(columns, rows, {**reading.columns, **{known: known for known in constants}})
     if not rows:
@@ -152,13 +154,19 @@ def _settled(
     if unsure is None or order is None:
         return reading
     by = "" if reading.dates else ", for its dots" if shown[0] == unsure else f", as {shown[0]!r} shows"
-    notices.add("dates", f"dates such as {unsure!r} are read {FIRST[order]}, as {read_start(unsure, order)}{by}")
+    notices.add(
+        "dates", f"dates such as {unsure!r} are read {FIRST[order]}, as {read_date(without_words(unsure), order)}{by}"
+    )
     return replace(reading, dates=order)
 
 
 def _found(names: Mapping[str, str], reading: Reading, notices: Notices) -> Reading:
-    """The reading with the columns that are read as what they are not called in English."""
-    columns = {known: column for known, column in names.items() if canonical(column) != known}
+    """The reading with the columns that are read by words of `HEADERS`, or as the user says."""
+    columns = {
+        known: column
+        for known, column in names.items()
+        if canonical(column) != known and (canonical(column) not in KNOWN or known in reading.columns)
+    }
     if columns:
         shown = ", ".join(f"{column!r} as {known}" for known, column in columns.items())
         notices.add("columns", f"columns are read by what they mean: {shown}")
