@@ -58,6 +58,8 @@ def decoded(content: bytes, *, partial: bool = False) -> tuple[str, tuple[str, .
     if not readings:
         raise DataError(f"{wrong}, and no other encoding fits; {_FIX}")
     encoding = next(iter(readings))
+    if encoding == "cp1252":  # no doubt comes from what no program saves any more
+        readings = {one: text for one, text in readings.items() if one.startswith("cp125")}
     others = [one for one, text in readings.items() if text != readings[encoding]]
     western = not WESTERN.isdisjoint(plain(content[:_HEADER].decode("cp1252", "replace")).split())
     # Windows-1252 is by far the most common; from that of Central Europe columns in a western language tell it
