@@ -31,7 +31,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .venv/installed: pyproject.toml constraints.txt requirements.lock tools/requirements.py
 	$(SET_UP)
-	$(call INSTALL,edit report)
+	$(call INSTALL,edit report sheets)
 	-$(COMPILE)
 	touch $@
 

@@ -20,6 +20,7 @@ from .data.columns import to_published as to_published
 from .data.decoys import with_decoys as with_decoys
 from .data.loaders import load_dataset as load_dataset
 from .data.loaders import write_dataset as write_dataset
+from .data.own.reading import Reading as Reading
 from .data.question_files import judged_questions as judged_questions
 from .data.question_files import sample_questions as sample_questions
 from .data.question_files import verbalise as verbalise

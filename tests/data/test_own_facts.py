@@ -16,6 +16,7 @@ from anachron.data.build_statements import build_statements
 from anachron.data.bundled.mini import mini_statements
 from anachron.data.loaders import load_dataset
 from anachron.data.own.files import Rows, read_rows
+from anachron.data.own.reading import Reading
 from anachron.data.own.statements import own_facts
 from anachron.data.question_files import verbalise
 from anachron.data.statements import FactWithQuestion, make_statements
@@ -277,9 +278,9 @@ def test_a_limit_of_mini_is_its_sample(limit: int) -> None:
 def test_a_file_of_facts_is_read_once(facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path | str] = []
 
-    def counted(path: Path | str) -> Rows:
+    def counted(path: Path | str, reading: Reading | None) -> Rows:
         read.append(path)
-        return read_rows(path)
+        return read_rows(path, reading)
 
     monkeypatch.setattr("anachron.data.own.files.read_rows", counted)
     read_facts(facts, as_of="2024-06-30", limit=2)

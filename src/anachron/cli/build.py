@@ -15,6 +15,7 @@ from anachron.cli.options import (
     JsonFlag,
     Language,
     ReadBoundaries,
+    ReadingOptions,
     SamplingOption,
     SnapshotArgument,
     SpreadOptions,
@@ -153,6 +154,7 @@ def print_facts(selected: "Selected", out: Place) -> None:
 
 
 def statements(
+    *,
     questions: Annotated[
         Path, typer.Argument(help="Facts with questions, made by verbalize, or a file of your own facts.")
     ],
@@ -176,6 +178,7 @@ def statements(
     ] = None,
     sample: Annotated[int | None, typer.Option(help="Use only a fixed random sample of this many facts.")] = None,
     as_of: AsOf = None,
+    reading: ReadingOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Write statements in the published TimeStress columns: each fact's question, preceded by each of its contexts.
@@ -198,6 +201,7 @@ def statements(
         style=style,
         sample=sample,
         as_of=as_of,
+        reading=reading.reading(),
     )
     there, extra = place(out), {}
     if built.own is not None:

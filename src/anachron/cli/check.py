@@ -10,7 +10,16 @@ import typer
 from anachron.cli.asking import AskOptions, Models
 from anachron.cli.commands import as_published, setting
 from anachron.cli.groups import grouped
-from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions
+from anachron.cli.options import (
+    AsOf,
+    FactLimit,
+    JsonFlag,
+    Language,
+    ModelArgument,
+    ModelLabel,
+    ModelOptions,
+    ReadingOptions,
+)
 from anachron.cli.output import print_json, say, stdout, tell_facts
 from anachron.cli.outputs import FILE, FOLDER
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
@@ -85,11 +94,12 @@ def check(
     model: ModelArgument,
     facts: Annotated[
         Path,
-        typer.Option(help="Facts with subject, relation, object, start, end: .csv, .tsv, .jsonl, .json, .parquet."),
+        typer.Option(help="Facts with subject, relation, object, start, end: CSV, spreadsheet, JSON or Parquet."),
     ],
     out: Annotated[
         Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page."), FOLDER
     ],
+    reading: ReadingOptions,
     as_of: AsOf = None,
     limit: FactLimit = None,
     language: Language = None,
@@ -128,7 +138,8 @@ def check(
 
     demands = gate.demands(out)
     models = Models(asking, texts, scorer, replicas, loading, language=language)
-    asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
+    how, day = reading.reading(), as_of or recorded_as_of(out)
+    asked = read_facts(facts, as_of=day, limit=limit, language=language, sampling=sampling, reading=how)
     tell_facts(asked.data)
     asked = _with_decoys(asked, decoys)
     if models.only_cost(partial(_cost, asked, demands, gate.baseline, language)):

@@ -9,7 +9,7 @@ import typer
 from anachron.cli.asking import AnswerOptions, Models
 from anachron.cli.commands import setting
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions
+from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions, ReadingOptions
 from anachron.cli.output import print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import RUN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangeOptions:
+class ChangeOptions(ReadingOptions):
     """Which changes are asked about, and what is claimed of the model."""
 
     changes: Annotated[
@@ -68,7 +68,7 @@ class ChangeOptions:
     def read(self, models: list[str], callbacks: "Callbacks") -> "list[Change]":
         from anachron.probe.horizon.find import read_horizon_changes
 
-        return read_horizon_changes(self.name(models), limit=self.limit, callbacks=callbacks)
+        return read_horizon_changes(self.name(models), limit=self.limit, callbacks=callbacks, reading=self.reading())
 
     def limits(self) -> dict[str, Any]:
         """``claim`` and ``released`` as months, and ``min_judged``. Raises `ConfigError` where they do not fit."""

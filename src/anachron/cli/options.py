@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anachron.core.dates import Date
+    from anachron.data.own.reading import Reading
     from anachron.io.cluster import Spread
 
 
@@ -77,6 +78,15 @@ Language = Annotated[
         help="Language of the questions and dates: a code such as fr, or a file of openings (docs/languages.md)."
     ),
 ]
+Columns = Annotated[
+    str | None,
+    typer.Option(help="Columns by meaning: subject=Land,object=Person; relation==capital: one for all rows."),
+]
+DateOrder = Annotated[
+    str | None,
+    typer.Option("--dates", help="Order in dates such as 08/12/2004: dmy or mdy. Default: as others show."),
+]
+SheetName = Annotated[str | None, setting(help="Sheet of a spreadsheet of facts. Default: the first.")]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
 ReadBoundaries = Annotated[
     str, typer.Option(help="Boundary convention, for start and end dates coarser than a day: released or paper.")
@@ -175,7 +185,21 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetOptions:
+class ReadingOptions:
+    """How a file of facts is read."""
+
+    columns: Columns = None
+    dates: DateOrder = None
+    sheet: SheetName = None
+
+    def reading(self) -> "Reading":
+        from anachron.data.own.reading import Reading, columns_of
+
+        return Reading(columns_of(self.columns) if self.columns is not None else {}, self.dates, self.sheet)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetOptions(ReadingOptions):
     """How a data set of statements is loaded."""
 
     boundaries: Boundaries = None
@@ -191,7 +215,7 @@ class DatasetOptions:
 
         data = load_dataset(
             name, boundaries=self.boundaries, split=self.split, revision=self.dataset_revision,  # type: ignore[arg-type]
-            as_of=self.as_of or as_of, limit=self.limit, language=language,
+            as_of=self.as_of or as_of, limit=self.limit, language=language, reading=self.reading(),
         )  # fmt: skip
         tell_facts(data)
         return data

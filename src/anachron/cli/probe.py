@@ -116,7 +116,7 @@ def probe(
     if scorer.edit is not None and len(model) > 1:
         raise ConfigError(f"--edit {scorer.edit}: an edit belongs to one model; probe the others without it")
     folders = run_folders(out, model)
-    as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
+    as_of = recorded_as_of(folders[0]) if is_fact_file(dataset, selected.reading()) else None
     data = selected.load(dataset, as_of=as_of, language=language)
     data = _with_more(models, data, decoys, wordings, seed)
     if len(model) > 1 and backend_named(scorer.backend).loads and replicas.ray is None:

@@ -17,6 +17,7 @@ from anachron.cli.options import (
     LlmOptions,
     PriceIn,
     PriceOut,
+    ReadingOptions,
     Templates,
     given,
     instructions_in,
@@ -46,6 +47,7 @@ def verbalize(
         int, typer.Option(help="Seed for choosing one of each fact's four questions, and for the sample.")
     ] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N facts, to try out a model.")] = None,
+    reading: ReadingOptions,
     language: Language = None,
     style: Annotated[str | None, typer.Option(help="Wording of dates. Default: that of the language.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Draw this many questions for a person to judge.")] = None,
@@ -87,7 +89,7 @@ def verbalize(
         prices = None if price_in is None or price_out is None else (price_in, price_out)
         summary = verbalise(
             facts, out, writer, style=style, language=language, seed=seed, limit=limit, cache=cache, prices=prices,
-            instructions=instructions_in(instructions), callbacks=on_screen(),
+            instructions=instructions_in(instructions), callbacks=on_screen(), reading=reading.reading(),
         )  # fmt: skip
         _tell(summary, place(out), json_)
     if sample is not None and sample_out is not None:

@@ -14,6 +14,7 @@ from anachron.data.columns import to_published
 from anachron.data.facts import facts_with_questions, read_questions
 from anachron.data.own.columns import NEEDED
 from anachron.data.own.files import has_own_names, read_given_facts
+from anachron.data.own.reading import Reading
 from anachron.data.own.statements import OwnFacts, own_facts
 from anachron.data.statements import make_statements
 from anachron.io.files import Json, file_fingerprint, write_bytes, write_manifest
@@ -67,6 +68,7 @@ def build_statements(
     language: str | Path | None = None,
     sample: int | None = None,
     as_of: str | None = None,
+    reading: Reading | None = None,
 ) -> BuiltDataset:
     """Write statements about the facts of a file in the published columns, with a manifest and a card.
 
@@ -83,7 +85,7 @@ def build_statements(
         language does.
     sample: use only this many facts, those with the smallest ids (hashes, so a fixed random sample), in their own
         order.
-    as_of: of one's own facts, the date up to which they are known; by default today.
+    as_of: of one's own facts, the date up to which they are known; by default today. reading: how such a file is read.
 
     Raises `ConfigError` for invalid options, and `DataError` naming the file, and the row if one is at fault.
     """
@@ -96,8 +98,8 @@ def build_statements(
         raise ConfigError(f"{out} holds the questions; choose another --out")
     before = history(questions)
     parameters = before[-1]["parameters"] if before else {}
-    if has_own_names(questions):
-        given = read_given_facts(questions)
+    if has_own_names(questions, reading):
+        given = read_given_facts(questions, reading)
         worded = [fact.question for fact in given.facts if fact.question is not None]
         lang, wording = _chosen(language, style, parameters, worded, questions)
         own = own_facts(
@@ -107,8 +109,9 @@ def build_statements(
         )  # fmt: skip
         write_table(left_out_of(out), own.left_out)
         made, sampler = own.table, sampling_named(sampling, own.until)
-        known = {"as_of": str(own.as_of), "left_out": own.left_out.height}
+        known = {"as_of": str(own.as_of), "left_out": own.left_out.height, **given.reading.recorded()}
     else:
+        (reading or Reading()).refuse(str(questions))
         if as_of is not None:
             raise ConfigError(f"as of {as_of}: for files with the columns {', '.join(NEEDED)}; leave it out")
         own, known, table = None, {}, read_questions(questions)

@@ -1,11 +1,12 @@
 """A data set of dated statements: its table, its conventions, and the facts that it came from."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from anachron.core.errors import DataError
 from anachron.core.periods import Boundaries
+from anachron.data.own.reading import Reading
 from anachron.data.own.rows import GivenFact
 from anachron.io.files import rows_fingerprint
 
@@ -18,9 +19,10 @@ class Dataset:
     are known; ``about``, what the file says of each fact that is asked; ``left_out``, the facts that cannot be asked,
     and why (none of a sample, which looks at no more facts than it takes); ``notes``. ``limit``: how many facts were
     taken of more. ``language``: of the questions, where it is not English. ``given``: the facts as they were read, all
-    of the file. ``decoys``: ``fact_id, decoy``, other objects that are asked about under the dates of the fact, at most
-    ``decoys_each`` a fact (`anachron.data.decoys.with_decoys`). ``wordings``: other questions that are asked about the
-    facts, under the same dates (`anachron.data.wordings.with_wordings`).
+    of the file; ``reading``: how, where its names and dates do not say so. ``decoys``: ``fact_id, decoy``, other
+    objects that are asked about under the dates of the fact, at most ``decoys_each`` a fact
+    (`anachron.data.decoys.with_decoys`). ``wordings``: other questions that are asked about the facts, under the same
+    dates (`anachron.data.wordings.with_wordings`).
     """
 
     name: str
@@ -34,6 +36,7 @@ class Dataset:
     language: str | None = None
     sampling: str | None = None
     given: tuple[GivenFact, ...] = ()
+    reading: Reading = field(default_factory=Reading)
     decoys: pl.DataFrame | None = None
     decoys_each: int | None = None
     wordings: pl.DataFrame | None = None
@@ -63,7 +66,7 @@ class Dataset:
             "as_of": self.as_of, "limit": self.limit, "language": self.language, "sampling": self.sampling,
             "decoys": self.decoys_each, "wordings": None if self.wordings is None else True,
         }  # fmt: skip
-        return {name: value for name, value in chosen.items() if value is not None}
+        return {name: value for name, value in chosen.items() if value is not None} | self.reading.recorded()
 
     @property
     def whole(self) -> str:

@@ -14,6 +14,7 @@ from anachron.data.bundled.mini_updates import mini_updates
 from anachron.data.columns import from_published, to_published
 from anachron.data.dataset import Dataset
 from anachron.data.own.files import ENDINGS, is_fact_file, refuse_unreadable
+from anachron.data.own.reading import Reading
 from anachron.data.own.statements import dataset_of_facts
 from anachron.io.files import rows_fingerprint, write_manifest
 from anachron.io.tables import READERS, read_table, write_table
@@ -36,13 +37,14 @@ def load_dataset(
     limit: int | None = None,
     language: str | Path | None = None,
     sampling: str | None = None,
+    reading: Reading | None = None,
 ) -> Dataset:
     """Load and check a data set.
 
     name: a bundled name (``mini``); a file of facts (``subject, relation, object, start, end``, see
-        `anachron.data.own.rows`: .csv, .tsv, .jsonl, .json, .parquet) or of statements in the published TimeStress
-        columns (.parquet, .csv, .jsonl, .json); or a hub name such as ``Orange/TimeStress``, which needs the extra
-        ``anachron[hub]``.
+        `anachron.data.own.rows`: .csv, .tsv, .jsonl, .json, .parquet, .xlsx, .xlsm, .xls, .ods) or of statements in the
+        published TimeStress columns (.parquet, .csv, .jsonl, .json); or a hub name such as
+        ``Orange/TimeStress``, which needs the extra ``anachron[hub]``.
     boundaries: the convention its statuses follow, where the data set does not record it (default ``released``).
     split, revision: of a hub data set.
     as_of: of a file of facts, the date up to which they are known (at most today, the default); facts without an end
@@ -50,13 +52,14 @@ def load_dataset(
     language: of a file of facts, that of its questions and dates: a code such as fr, or a file of openings, see
         `anachron.text.languages.language_of`.
     sampling: of a file of facts, how its dates are chosen: a name of `anachron.core.contexts.SAMPLINGS`.
+    reading: of a file of facts, which of its columns mean what, how its dates are written, and which sheet is meant.
     limit: take so many facts only, see `Dataset.sample`, of those that can be asked.
 
     Raises `DataError` naming the row, value, rule and fix of what is wrong.
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: take 1 or more facts")
-    data = _loaded(name, boundaries, split, revision, as_of, limit, language, sampling)
+    data = _loaded(name, boundaries, split, revision, as_of, limit, language, sampling, reading or Reading())
     return data if limit is None or data.limit == limit else data.sample(limit)
 
 
@@ -69,16 +72,19 @@ def _loaded(
     limit: int | None,
     language: str | Path | None,
     sampling: str | None,
+    reading: Reading,
 ) -> Dataset:
     """A data set, perhaps of more facts than the limit where all are read anyway."""
     path = Path(name)
     facts_alone = path.suffix.casefold() in ENDINGS and path.suffix not in READERS  # statements are not read from these
-    if name not in BUNDLED and (facts_alone or is_fact_file(path)):
+    if name not in BUNDLED and (facts_alone or is_fact_file(path, reading)):
         return dataset_of_facts(
-            name, boundaries=boundaries, as_of=as_of, limit=limit, language=language, sampling=sampling
-        )
+            name, boundaries=boundaries, as_of=as_of, limit=limit, language=language, sampling=sampling,
+            reading=reading,
+        )  # fmt: skip
     if name not in BUNDLED and (path.is_file() or path.suffix in READERS):
         refuse_unreadable(path)
+    reading.refuse(name)
     if as_of is not None:
         raise ConfigError(
             f"as of {as_of}: {name} is not a file of facts, so its dates are chosen already; leave it out"

@@ -7,9 +7,11 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.errors import ConfigError, DataError
+from anachron.data.own.faults import refuse
 from anachron.data.own.files import has_own_names, read_given_facts
 from anachron.data.own.questions import facts_to_ask, in_words, question_faults, with_questions
-from anachron.data.own.rows import GivenFact, refuse
+from anachron.data.own.reading import Reading
+from anachron.data.own.rows import GivenFact
 from anachron.data.question_tables import (
     Judged,
     count_reasons,
@@ -67,6 +69,7 @@ def verbalise(
     prices: tuple[float, float] | None = None,
     instructions: str | None = None,
     callbacks: Callbacks | None = None,
+    reading: Reading | None = None,
 ) -> Json:
     """Write and check four questions for each fact of a table, and draw one of them; with a manifest.
 
@@ -83,7 +86,7 @@ def verbalise(
     cache: folder of kept answers, see `anachron.io.llm.ask_all`: an interrupted call goes on without paying twice.
     prices: of a million tokens read and written, to count the cost. instructions: of the model, in the place of ours
         (`anachron.text.verbalize.fact_prompt`). callbacks: told (answers, of how many), and what
-        the run does without.
+        the run does without. reading: how a file of one's own facts is read.
 
     Returns what the manifest counts: ``facts, verbalised, failed {reason: facts}, source`` and, of a model, ``usage``.
     Raises `ConfigError` for options that do not go together, `DataError` naming the row of a bad fact, and
@@ -96,12 +99,20 @@ def verbalise(
     if out.suffix not in ENDINGS:
         raise ConfigError(f"{out}: unknown ending {out.suffix!r}; questions are lists, so use .parquet or .jsonl")
     lang, wording = chosen(language, style)
-    own = read_given_facts(facts).facts if has_own_names(facts) else None
+    given = read_given_facts(facts, reading) if has_own_names(facts, reading) else None
+    own = None if given is None else given.facts
+    if given is None:
+        (reading or Reading()).refuse(str(facts))
+    elif callbacks is not None:
+        for note in given.notes:
+            callbacks.warn(note)
     every_row = facts_table(read_table(facts), str(facts)) if own is None else facts_to_ask(own, lang)
     brought = _brought(facts, own or (), lang.name)
     every_fact = facts_to_word(every_row, str(facts), by_model=llm is not None)
     table, asked = every_row[:limit], every_fact[:limit]
-    parameters: Json = {"seed": seed, "limit": limit, **recorded(lang, wording)}
+    parameters: Json = {"seed": seed, "limit": limit, **recorded(lang, wording)} | (
+        given.reading.recorded() if given else {}
+    )
     usage: Json = {}
     if llm is None:
         source = TEMPLATES

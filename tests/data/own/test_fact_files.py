@@ -64,7 +64,7 @@ BROKEN = {  # what is wrong -> (row of the file, where and what the message must
     "no object": ("Germany,capital,,1990,", ["row 2, object", "''", "give its label"]),
     "no start": ("Germany,capital,Bonn,,1990", ["row 2, start", "''", "give one"]),
     "day or month": ("Germany,capital,Bonn,01/02/1949,", ["row 2, start", "'01/02/1949'", "write one of these"]),
-    "day first": ("Germany,capital,Bonn,23.5.1949,", ["row 2, start", "'23.5.1949'", "write 1949-05-23"]),
+    "month first with dots": ("Germany,capital,Bonn,5.23.1949,", ["row 2, start", "'5.23.1949'", "write 1949-05-23"]),
     "two digits": ("Germany,capital,Bonn,49,", ["row 2, start", "'49'", "write 0049"]),
     "two digits of a day": ("Germany,capital,Bonn,23.5.49,", ["row 2, start", "'23.5.49'", "four digits"]),
     "no such day": ("Germany,capital,Bonn,1949-02-30,", ["row 2, start", "'1949-02-30'", "goes from 1 to 28"]),
@@ -146,7 +146,7 @@ def test_facts_that_share_a_name_or_contradict_themselves_are_refused(tmp_path: 
     [
         ("f.csv", csv_of(), "there are no rows"),
         ("f.csv", csv_of("Germany,capital,1990", header="subject,relation,start"), "lacks the columns object, end"),
-        ("f.csv", csv_of(GOOD, "Brazil,capital,Bras\xedlia,1960,").encode("latin-1"), "line 3: the byte 0xed"),
+        ("f.csv", csv_of(GOOD, "日本,首都,東京,1960,").encode("shift_jis"), "line 3: the byte 0x93"),
         ("f.csv", csv_of(GOOD).encode("utf-16-le"), "UTF-16 without its mark"),
         ("f.jsonl", '{"subject": "Germany"\n', "row 1: "),
         ("f.jsonl", '{"subject": "Germany"}\n[1]\n', "row 2: '[1]' is a list"),
@@ -157,7 +157,7 @@ def test_facts_that_share_a_name_or_contradict_themselves_are_refused(tmp_path: 
          "row 1, start: True is not a date"),
         ("f.json", '[{"subject": "A", "relation": "b", "object": "C", "start": 1949, "end": 1990, "aliases": [3]}]',
          "row 1, aliases: [3] is neither a text nor a list of texts"),
-        ("f.xlsx", b"PK", "save the sheet as CSV"),
+        ("f.xlsx", b"PK", "no spreadsheet that can be read"),
         ("f.tsv", "", "the file is empty"),
         ("f.parquet", b"PAR1", "as parquet"),
         ("gone.csv", None, "cannot read"),
@@ -178,7 +178,7 @@ def test_a_file_of_neither_kind_is_told_the_columns_of_facts(tmp_path: Path, nam
         load_dataset(str(tmp_path / f"gone-{name}"))
 
 
-@pytest.mark.parametrize("content", [csv_of("Brazil,capital,Bras\xedlia,1960,").encode("latin-1"), b"", b"GGUF\0\0"])
+@pytest.mark.parametrize("content", [csv_of("日本,首都,東京,1960,").encode("shift_jis"), b"", b"GGUF\0\0"])
 @pytest.mark.parametrize("options", [{}, {"as_of": "2026"}, {"sampling": "near"}, {"language": "fr"}])
 def test_what_cannot_be_read_is_said_whatever_is_chosen(tmp_path: Path, content: bytes, options: dict[str, str]):
     path = written(tmp_path, content)
@@ -195,7 +195,7 @@ def test_several_faults_are_said_at_once(tmp_path: Path):
     rows = ["Germany,capital,Bonn,01/02/1949,1990", GOOD, ",capital,Paris,1944,"]
     with pytest.raises(DataError, match=r"row 1, start: .* \| row 3, subject: "):
         load_dataset(str(written(tmp_path, csv_of(*rows))))
-    with pytest.raises(DataError, match=r"and 4 more"):
+    with pytest.raises(DataError, match=r"row 1, .*; likewise 8 more: 2 \('soon'\), .*, 6 \('soon'\) and 3 more$"):
         load_dataset(str(written(tmp_path, csv_of(*[f"x,y,z{n},soon," for n in range(9)]))))
 
 

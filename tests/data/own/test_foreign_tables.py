@@ -266,7 +266,8 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, name: str) -> None:
     ("name", "start", "said"),
     [
         ("facts.csv", b"\0\1", "binary"), ("facts.csv", b"word ", "names no columns"),
-        ("facts.csv", b"a,b\n\xff", "not UTF-8"), ("facts.jsonl", b"<html> ", "is not JSON: it begins with"),
+        ("facts.csv", "a,b\n東京".encode("shift_jis"), "not UTF-8"),
+        ("facts.jsonl", b"<html> ", "is not JSON: it begins with"),
         ("facts.json", b"\0", "binary"), ("facts.parquet", b"PK", "does not begin as Parquet does"),
     ],
 )  # fmt: skip

@@ -150,8 +150,8 @@ def test_a_file_of_facts_is_read_as_all_commands_read_it(
 
 
 def test_a_file_that_cannot_be_read_is_refused_in_the_words_of_all_commands(tmp_path: Path) -> None:
-    (tmp_path / "facts.csv").write_bytes("subject,relation,object\nX,mayor,Ä\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"facts.csv: line 2: the byte 0xc4 is not UTF-8 .* save the file as UTF-8"):
+    (tmp_path / "facts.csv").write_bytes("subject,relation,object\nX,mayor,東京\n".encode("shift_jis"))
+    with pytest.raises(DataError, match=r"facts.csv: line 2: the byte 0x93 is not UTF-8.* save the file as UTF-8"):
         read_horizon_changes(tmp_path / "facts.csv")
 
 

@@ -4,10 +4,11 @@ import ast
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from anachron.core.errors import DataError
+from anachron.data.own.date_words import plain
 
 NEEDED = ("subject", "relation", "object", "start", "end")
 TEXTS = ("question", "present_question", "fact_id", "subject_id", "relation_id", "object_id")
@@ -17,6 +18,40 @@ SYNONYMS = {
     "subject_label": "subject", "relation_label": "relation", "object_label": "object", "start_date": "start",
     "end_date": "end",
 }  # fmt: skip
+# What else people call them: in English, German, French, Spanish and Portuguese, with or without capitals and accents.
+# A word means one column in all of these languages, and counts only where the file has no column by the names above.
+HEADERS = {
+    "subject": (
+        "country, entity", "Land, Staat, Subjekt", "pays, sujet, entité", "país, sujeto, entidad", "sujeito, entidade",
+    ),
+    "relation": (
+        "office, role, position, property", "Amt, Funktion, Rolle, Posten, Beziehung, Eigenschaft",
+        "fonction, poste, propriété", "cargo, puesto, función, relación, propiedad", "função, relação, propriedade",
+    ),
+    "object": (
+        "person, name, holder, office holder, value", "Amtsinhaber, Inhaber, Objekt, Wert",
+        "titulaire, personne, nom, objet, valeur", "titular, persona, nombre, objeto, valor", "pessoa, nome",
+    ),
+    "start": (
+        "from, since, begin, beginning", "von, ab, seit, Beginn, Anfang, Startdatum", "début, depuis, date de début",
+        "desde, inicio, comienzo, fecha de inicio", "data de início",
+    ),
+    "end": (
+        "to, until, till", "bis, Ende, Enddatum", "fin, jusque, jusqu'à, date de fin", "hasta, fecha de fin",
+        "fim, até, término, data de fim",
+    ),
+    "question": ("", "Frage", "", "pregunta", "pergunta"),
+}  # fmt: skip
+_MEANT = {plain(word): known for known, words in HEADERS.items() for word in ", ".join(words).split(", ") if word}
+# Those that only German, French, Spanish and Portuguese have
+WESTERN = frozenset(plain(word) for _, *words in HEADERS.values() for word in ", ".join(words).split(", ") if word)
+# Columns of a file with the first or last date of a life, and what they are called of a fact that is asked.
+LIVES = {
+    "subject_birth": "subject_from",
+    "subject_death": "subject_until",
+    "object_birth": "object_from",
+    "object_death": "object_until",
+}
 # As Wikidata's query service names them. ``SubjectLabel``, with a capital, is a column of published statements.
 LABELS = {"subjectLabel": "subject", "relationLabel": "relation", "objectLabel": "object"}
 
@@ -27,18 +62,36 @@ def canonical(name: str) -> str:
     return LABELS.get(name.strip()) or SYNONYMS.get(plain, plain)
 
 
-def named_columns(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def by_words(columns: Sequence[str], wanted: Collection[str] = KNOWN) -> dict[str, list[str]]:
+    """Known name -> the columns that mean it by `HEADERS`."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for column in columns:
+        if (known := _MEANT.get(plain(column))) in wanted and known is not None:
+            found[known].append(column)
+    return found
+
+
+def named_columns(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], chosen: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Known name -> name in the file. ``relation_id`` may stand for the relation.
 
     A column ``subject`` beside one of labels holds the ids, where any of it is an id or an address of Wikidata.
+    chosen: some of it, as the user says; words of other languages count for what is missing.
 
     Raises `DataError` for two of one meaning, and for one that is missing.
     """
+    said = {known: _chosen(known, column, columns) for known, column in (chosen or {}).items()}
+    rest = [column for column in columns if column not in said.values()]
     meant: dict[str, list[str]] = defaultdict(list)
-    for column in columns:
-        if (known := canonical(column)) in KNOWN:
+    for column in rest:
+        if (known := canonical(column)) in KNOWN and known not in said:
             meant[known].append(column)
-    names: dict[str, str] = {}
+    lacking = [
+        n for n in HEADERS if n not in meant and n not in said and not (n == "relation" and "relation_id" in meant)
+    ]
+    meant |= by_words(rest, lacking)
+    names = dict(said)
     for known, of in list(meant.items()):
         labels = [column for column in of if column.strip() in LABELS or canonical(column) != column.strip().casefold()]
         if len(of) == 2 and len(labels) == 1:
@@ -50,15 +103,30 @@ def named_columns(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> 
             elif labels[0].strip() in LABELS:
                 of = [plain]
         if len(of) > 1:
-            raise DataError(f"the columns {of[0]!r} and {of[1]!r} both mean {known}; keep one of them")
+            raise DataError(
+                f"the columns {of[0]!r} and {of[1]!r} both mean {known}; keep one of them, or say which by --columns "
+                f"{known}=NAME"
+            )
         names[known] = of[0]
     missing = [name for name in NEEDED if name not in names and not (name == "relation" and "relation_id" in names)]
     if missing:
         raise DataError(
             f"the file lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; a file of facts needs "
-            f"{', '.join(NEEDED)} (an empty end: it still holds), and this one has {', '.join(columns) or 'none'}"
+            f"{', '.join(NEEDED)} (an empty end: it still holds), and the header of this one is "
+            f"{', '.join(columns) or 'empty'}; say what its columns mean by --columns {missing[0]}=NAME,..."
         )
     return names
+
+
+def _chosen(known: str, column: str, columns: Sequence[str]) -> str:
+    """The column of the file that is meant, by its name or but for capitals and accents."""
+    like = [name for name in columns if name == column] or [name for name in columns if plain(name) == plain(column)]
+    if len(like) != 1:
+        raise DataError(
+            f"--columns {known}={column}: the file has {'no' if not like else 'more than one'} column {column!r}, but "
+            f"{', '.join(map(repr, columns)) or 'none'}"
+        )
+    return like[0]
 
 
 _ADDRESS = re.compile(

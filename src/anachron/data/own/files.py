@@ -1,24 +1,27 @@
-"""Reading a file of facts: CSV and its relatives, JSON lines, a JSON list or Parquet, as rows of named values.
+"""Reading a file of facts: CSV and its relatives, JSON, Parquet or a spreadsheet, as rows of named values.
 
 Also a file of facts of one's own, as facts that know what their owner wrote of them.
 """
 
-import codecs
 import csv
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
 
 import polars as pl
 
-from anachron.core.errors import DataError, first_line
-from anachron.data.own.columns import LABELS, NEEDED, canonical
+from anachron.core.errors import ConfigError, DataError, first_line
+from anachron.data.own.columns import LABELS, NEEDED, by_words, canonical, named_columns
+from anachron.data.own.encodings import decoded
+from anachron.data.own.faults import Fault, refuse
+from anachron.data.own.reading import Reading
 from anachron.data.own.rows import GivenFacts, given_facts
+from anachron.io import sheets
 from anachron.io.files import HEAD, Json, read_bytes, refuse_special_files
 from anachron.io.stores import Place, place
 from anachron.io.tables import parse_table, scan_parquet
@@ -27,43 +30,52 @@ from anachron.io.untrusted import whole_texts, without_halves
 DELIMITERS = (",", ";", "\t", "|")
 DELIMITED = (".csv", ".tsv")
 JSON_LINES = (".jsonl", ".ndjson")
-ENDINGS = (*DELIMITED, *JSON_LINES, ".json", ".parquet")
+ENDINGS = (*DELIMITED, *JSON_LINES, ".json", ".parquet", *sheets.ENDINGS)
+TITLES = 20  # rows of a sheet among which its header is looked for
 _NAMED = re.compile(r"""("?)sep=([^\w" \r\n])\1[ ,;\t|]*(?:\r\n?|\n)""", re.IGNORECASE)  # Excel's first line
 
 
 @dataclass(frozen=True)
 class Rows:
     """The columns of a file as it names them, and its rows in order: names -> values, None for an empty one. notes:
-    what its reader should know."""
+    what its reader should know. sheet: which of several they are from."""
 
     columns: tuple[str, ...]
     rows: tuple[Json, ...]
     notes: tuple[str, ...] = ()
+    sheet: str | None = None
 
 
-def read_rows(path: Place | str) -> Rows:
-    """All rows of a file of `ENDINGS`. Text files are UTF-8, or UTF-16 with its mark; delimiters are found out.
+def read_rows(path: Place | str, reading: Reading | None = None) -> Rows:
+    """All rows of a file of `ENDINGS`. Encodings of text files (`decoded`) and delimiters are found out.
 
-    Raises `DataError` naming file, row (counted from 1, the header aside) and fix for what cannot be read.
+    reading: which sheet, and by which columns its header is known. Raises `ConfigError` for an unknown sheet and
+    without the extra ``sheets``, `DataError` naming file, row (counted from 1, the header aside) and fix for what
+    cannot be read.
     """
-    path = place(path)
+    path, reading = place(path), reading or Reading()
     ending = path.suffix.casefold()
     refuse_special_files(path)
     if ending not in ENDINGS:
-        hint = "save the sheet as CSV" if ending in (".xlsx", ".xls", ".ods") else f"use {', '.join(ENDINGS)}"
-        raise DataError(f"{path}: unknown ending {path.suffix!r}; {hint}")
+        raise DataError(f"{path}: unknown ending {path.suffix!r}; use {', '.join(ENDINGS)}")
+    if reading.sheet is not None and ending not in sheets.ENDINGS:
+        raise ConfigError(f"--sheet {reading.sheet}: {path} has no sheets; leave it out")
     try:
-        _refuse_by_head(path, ending)
+        if ending not in sheets.ENDINGS:
+            _refuse_by_head(path, ending)
         content = read_bytes(path)
         if not content.strip():
             raise DataError("the file is empty; give a header and a row for each fact")
+        if ending in sheets.ENDINGS:
+            return _of_sheet(sheets.read_sheet(content, reading.sheet), reading)
         if ending == ".parquet":
             return _of_table(parse_table(content, path.with_name(f"{path.stem}.parquet")))
-        text = decode(content)
-        return _delimited(text) if ending in DELIMITED else _json(text, lines=ending in JSON_LINES)
-    except DataError as error:
+        text, notes = decoded(content)
+        rows = _delimited(text) if ending in DELIMITED else _json(text, lines=ending in JSON_LINES)
+        return replace(rows, notes=(*notes, *rows.notes))
+    except (ConfigError, DataError) as error:
         message = str(error)
-        raise DataError(message if str(path) in message else f"{path}: {message}") from None
+        raise type(error)(message if str(path) in message else f"{path}: {message}") from None
 
 
 def _refuse_by_head(path: Place, ending: str) -> None:
@@ -79,7 +91,7 @@ def _refuse_by_head(path: Place, ending: str) -> None:
         if not head.startswith(b"PAR1"):
             raise DataError("the file does not begin as Parquet does (PAR1); name it as what it is")
         return
-    text = decode(head, partial=True)
+    text, _ = decoded(head, partial=True)
     try:
         alone = ending in DELIMITED and len(_header(text)[0]) < 2
     except csv.Error as error:
@@ -104,8 +116,10 @@ def column_names(path: Place | str) -> tuple[str, ...]:
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             return ()  # whoever reads the file says what is wrong with it
     try:
+        if ending in sheets.ENDINGS:
+            return read_rows(path).columns
         with path.open("rb") as data:
-            head = decode(data.read(HEAD), partial=True)
+            head, _ = decoded(data.read(HEAD), partial=True)
         if ending in DELIMITED:
             return tuple(_header(head)[0])
         found, _ = json.JSONDecoder().raw_decode(head[head.find("{") :])
@@ -121,28 +135,6 @@ def refuse_unreadable(path: Place | str) -> None:
         raise DataError(f"{path}: no such file")
     if not column_names(path):
         read_rows(path)
-
-
-def decode(content: bytes, *, partial: bool = False) -> str:
-    """The text of a file, without its byte order mark. partial: its last character may be cut.
-
-    Raises `DataError` naming the line of what is no UTF-8.
-    """
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding, content = "utf-16", content[: len(content) // 2 * 2]
-    elif b"\0" in content[:4096]:
-        raise DataError("the file is binary, or UTF-16 without its mark; save it as UTF-8")
-    else:
-        encoding = "utf-8-sig"
-    try:
-        halves = "surrogatepass" if encoding == "utf-16" else "strict"  # which JSON's escapes may make as well
-        return codecs.getincrementaldecoder(encoding)(halves).decode(content, final=not partial)
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise DataError(
-            f"line {line}: the byte 0x{content[error.start]:02x} is not UTF-8 (Latin-1 or Windows-1252, perhaps); save "
-            "the file as UTF-8"
-        ) from None
 
 
 def _header(text: str) -> tuple[list[str], str, str]:
@@ -174,20 +166,57 @@ def _delimited(text: str) -> Rows:
     used = max((at for line in [header, *lines] for at, cell in enumerate(line, 1) if cell.strip()), default=0)
     if used < len(header):  # spreadsheets write empty columns behind the last
         header, lines = header[:used], [line[:used] if len(line) <= len(header) else line for line in lines]
-    for number, line in enumerate(lines, 1):
-        if len(line) != len(header):
-            shown = {"\t": "tab"}.get(delimiter, repr(delimiter))
-            raise DataError(
-                f"row {number}: {len(line)} cells ({delimiter.join(line)[:80]!r}), but the header has {len(header)}; "
-                f"put a value that holds a {shown} into double quotes, and leave no cell out"
-            )
+    shown = {"\t": "tab"}.get(delimiter, repr(delimiter))
+    refuse([
+        Fault(
+            number, "", f"{len(line)} cells ({delimiter.join(line)[:80]!r}), but the header has {len(header)}; put a "
+            f"value that holds a {shown} into double quotes, and leave no cell out",
+        )
+        for number, line in enumerate(lines, 1) if len(line) != len(header)
+    ])  # fmt: skip
+    return replace(_of_cells(header, lines), notes=_halves_note(halves))
+
+
+def _of_sheet(sheet: sheets.Sheet, reading: Reading) -> Rows:
+    """The rows of a sheet below its header: the first row, or the one row that names all that facts need."""
+    cells = [[(cell or "").strip() for cell in line] for line in sheet.rows]
+    kept = [at for at, column in enumerate(zip(*cells, strict=True)) if any(column)]
+    lines = [line for line in ([line[at] for at in kept] for line in cells) if any(line)]
+    if not lines:
+        others = f", or name another by --sheet: {', '.join(sheet.names)}" if len(sheet.names) > 1 else ""
+        raise DataError(f"sheet {sheet.name} is empty; give a header and a row for each fact{others}")
+    headers = [at for at, line in enumerate(lines[:TITLES]) if _is_header(line, reading)]
+    at = headers[0] if len(headers) == 1 else 0
+    notes = [f"sheet {sheet.name} is read, of {', '.join(sheet.names)}; --sheet reads another"] * (len(sheet.names) > 1)
+    if at:
+        above = " ".join(filter(None, lines[0]))[:60]
+        notes.append(f"the header is row {at + 1} of those with cells; above it stands {above!r}, which is left out")
+    used = [place for place in range(len(kept)) if any(line[place] for line in lines[at:])]
+    header, *rest = ([line[place] for place in used] for line in lines[at:])
+    try:
+        rows = _of_cells(header, rest)
+    except DataError as error:
+        raise DataError(f"{error} (the header is the first row with cells; delete what stands above it)") from None
+    return replace(rows, notes=tuple(notes), sheet=sheet.name if len(sheet.names) > 1 else None)
+
+
+def _is_header(line: Sequence[str], reading: Reading) -> bool:
+    columns = {known: column for known, column in reading.columns.items() if known not in reading.constants}
+    try:
+        named_columns([cell for cell in line if cell] + list(reading.constants), (), columns)
+    except DataError:
+        return False
+    return True
+
+
+def _of_cells(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Rows:
     if "" in header:
         raise DataError(
             f"column {header.index('') + 1} has no name; name it in the header or leave it out (pandas: index=False)"
         )
     _refuse_twice(header)
     rows = ({name: cell.strip() or None for name, cell in zip(header, line, strict=True)} for line in lines)
-    return Rows(tuple(header), tuple(rows), _halves_note(halves))
+    return Rows(tuple(header), tuple(rows))
 
 
 @contextmanager
@@ -269,26 +298,37 @@ def as_table(rows: Iterable[Json], columns: Sequence[str]) -> pl.DataFrame:
                         schema=dict.fromkeys(columns, pl.String), orient="row")  # fmt: skip
 
 
-def is_fact_file(path: Place | str) -> bool:
-    """Whether the header of a file says that its rows are facts: it names a subject, a relation or an object.
+def is_fact_file(path: Place | str, reading: Reading | None = None) -> bool:
+    """Whether the header of a file says that its rows are facts: it names a subject, a relation or an object, or in
+    words of other languages both a subject and an object. What is read by columns of one's own is, and a spreadsheet.
 
     Files of statements, in the published columns, name theirs otherwise (``SubjectLabel``) and are none.
     """
-    return not {"subject", "relation", "object"}.isdisjoint(map(canonical, column_names(path)))
+    if (reading is not None and reading.columns) or place(path).suffix.casefold() in sheets.ENDINGS:
+        return place(path).suffix.casefold() in ENDINGS
+    names = column_names(path)
+    return not {"subject", "relation", "object"}.isdisjoint(map(canonical, names)) or _by_words(names)
 
 
-def has_own_names(path: Place | str) -> bool:
+def has_own_names(path: Place | str, reading: Reading | None = None) -> bool:
     """Whether it does so by the names of `anachron.data.own.columns.NEEDED` themselves or those of a query service, not
     those of tables made here."""
+    if (reading is not None and reading.columns) or place(path).suffix.casefold() in sheets.ENDINGS:
+        return True
     names = [name.strip() for name in column_names(path)]
-    return not {LABELS.get(name, name.casefold()) for name in names}.isdisjoint(NEEDED[:3])
+    return not {LABELS.get(name, name.casefold()) for name in names}.isdisjoint(NEEDED[:3]) or _by_words(names)
 
 
-def read_given_facts(path: Place | str) -> GivenFacts:
+def _by_words(names: Sequence[str]) -> bool:
+    return {"subject", "object"} <= by_words(names).keys()
+
+
+def read_given_facts(path: Place | str, reading: Reading | None = None) -> GivenFacts:
     """The facts of a file. Raises `DataError` naming the file, and row, column, value, rule and fix."""
-    given = read_rows(path)
+    reading = reading or Reading()
+    given = read_rows(path, reading)
     try:
-        facts = given_facts(given.columns, given.rows)
+        facts = given_facts(given.columns, given.rows, reading)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-    return GivenFacts(facts.facts, (*given.notes, *facts.notes))
+    return replace(facts, notes=(*given.notes, *facts.notes), reading=replace(facts.reading, sheet=given.sheet))

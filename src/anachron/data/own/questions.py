@@ -9,8 +9,9 @@ import polars as pl
 from anachron.core.facts import Fact
 from anachron.core.sameness import name_key
 from anachron.data.own.columns import canonical
+from anachron.data.own.faults import Fault
 from anachron.data.own.files import as_table
-from anachron.data.own.rows import Fault, GivenFact
+from anachron.data.own.rows import GivenFact
 from anachron.data.question_tables import QUESTION_COLUMNS
 from anachron.text.languages import Language, language_of
 from anachron.text.questions import closing_fault, question_fault

@@ -1,14 +1,15 @@
 """Which rules the rows of a file of facts obey, and the facts that they make.
 
 The columns `NEEDED` must be there; those of `KNOWN` are understood where they are, under any case and by the names of
-`SYNONYMS` too; every other column is kept as it is. Rows of one subject and relation know each other: several periods
-of one object are one fact, the other objects are counted. Names are one by `anachron.core.sameness.name_key`.
+`SYNONYMS` and `HEADERS` too; every other column is kept as it is. Rows of one subject and relation know each other:
+several periods of one object are one fact, the other objects are counted. Names are one by
+`anachron.core.sameness.name_key`.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anachron.core.errors import DataError
@@ -16,8 +17,21 @@ from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.core.sameness import name_key, same_name
 from anachron.core.several_periods import joined
-from anachron.data.own.columns import NEEDED, NUMBERS, TEXTS, id_in_address, is_entity_id, named_columns, names_in_cell
-from anachron.data.own.dates import is_no_end, read_end, read_start
+from anachron.data.own.columns import (
+    KNOWN,
+    LIVES,
+    NEEDED,
+    NUMBERS,
+    TEXTS,
+    canonical,
+    id_in_address,
+    is_entity_id,
+    named_columns,
+    names_in_cell,
+)
+from anachron.data.own.date_words import NO_DATE, means_still, without_words
+from anachron.data.own.dates import FIRST, Order, is_no_end, needs_order, read_date, read_end, read_start, settled_order
+from anachron.data.own.faults import Fault, refuse
 from anachron.data.own.notices import (
     SHOWN,
     Notices,
@@ -27,23 +41,11 @@ from anachron.data.own.notices import (
     in_one_spelling,
     overlapping,
 )
+from anachron.data.own.reading import Reading
+from anachron.io.sheets import ERRORS
 
-NO_DATE = frozenset({"", "none", "nan", "nat", "null"})
-STILL = NO_DATE | {"present", "now", "today", "ongoing", "infinity"}
 SIDES = ("subject", "relation", "object")
 _ASKED = ("question", "present_question")  # which hold the subject's name, in a spelling of it
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong with a row: rows are counted from 1, the header aside; ``rule`` names the value, rule and fix."""
-
-    row: int
-    column: str
-    rule: str
-
-    def __str__(self) -> str:
-        return f"row {self.row}, {self.column}: {self.rule}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +74,40 @@ class GivenFact:
 
 @dataclass(frozen=True, slots=True)
 class GivenFacts:
-    """The facts of a file in the order of their first rows, and what its reader should know of them."""
+    """The facts of a file in the order of their first rows, and what its reader should know of them. reading: how the
+    file was read, where it is not by the names and dates that say so themselves."""
 
     facts: tuple[GivenFact, ...]
     notes: tuple[str, ...]
+    reading: Reading = field(default_factory=Reading)
 
 
-def refuse(faults: Sequence[Fault]) -> None:
-    """Raise one `DataError` for all faults, of which the first few are said; nothing where there is none."""
-    if faults:
-        ordered = sorted(faults, key=lambda fault: fault.row)
-        more = f" | and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        raise DataError(" | ".join(map(str, ordered[:SHOWN])) + more)
-
-
-def given_facts(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> GivenFacts:
+def given_facts(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], reading: Reading | None = None
+) -> GivenFacts:
     """The facts of some rows of named values (texts, numbers, dates, lists; None for an empty cell).
 
-    Raises `DataError` naming row, column, value, rule and fix for all that is wrong, the first `SHOWN` of it.
+    reading: what the user says of columns and dates. Raises `DataError` naming row, column, value, rule and fix for all
+    that is wrong, by kind.
     """
-    names = named_columns(columns, rows)
+    reading = reading or Reading()
+    if constants := reading.constants:
+        for column in columns:
+            if (known := canonical(column)) in constants:
+                raise DataError(
+                    f"--columns {known}={reading.columns[known]}: the file has a column {column}; leave it out"
+                )
+        columns, rows = (*columns, *constants), [{**row, **constants} for row in rows]
+    names = named_columns(columns, rows, {**reading.columns, **{known: known for known in constants}})
     if not rows:
         raise DataError(f"there are no rows; give one for each fact, with {', '.join(NEEDED)}")
     faults: list[Fault] = []
     parsed: list[Row] = []
     notices = Notices()
+    reading = _found(names, _settled(names, rows, reading, notices), notices)
     for number, row in enumerate(rows, 1):
-        wrong, values = _values({known: row.get(name) for known, name in names.items()}, number, notices)
+        given = {known: row.get(name) for known, name in names.items()}
+        wrong, values = _values(given, number, notices, reading.dates)
         faults += wrong
         if not wrong:
             parsed.append(Row(number, values.pop("period"), values, row))
@@ -123,14 +132,59 @@ def given_facts(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Gi
     faults += _same_name(facts)
     refuse(faults)
     _note_overlaps(facts, notices)
-    return GivenFacts(tuple(facts), notices.told())
+    return GivenFacts(tuple(facts), notices.told(), reading)
 
 
-def _values(given: Mapping[str, Any], number: int, notices: Notices) -> tuple[list[Fault], dict[str, Any]]:
+def _settled(
+    names: Mapping[str, str], rows: Sequence[Mapping[str, Any]], reading: Reading, notices: Notices
+) -> Reading:
+    """The reading with the order of day and month that the file's dates show, where it is not said and they need one.
+
+    Raises `DataError` where they contradict each other.
+    """
+    dated = [names["start"], names["end"], *(name for name in rows[0] if canonical(name) in LIVES)]
+    texts = [row.get(name) for row in rows for name in dated]
+    order, shown = (reading.dates, ()) if reading.dates else settled_order(texts)
+    if len(shown) > 1:
+        raise DataError(
+            f"its dates have two orders of day and month, as {shown[0]!r} and {shown[1]!r} show, and none is sure; "
+            "write the year first, 2009-01-20, or say which is meant by --dates dmy (day first) or mdy (month first)"
+        )
+    unsure = next(filter(needs_order, texts), None)
+    if unsure is None or order is None:
+        return reading
+    by = "" if reading.dates else ", for its dots" if shown[0] == unsure else f", as {shown[0]!r} shows"
+    notices.add(
+        "dates", f"dates such as {unsure!r} are read {FIRST[order]}, as {read_date(without_words(unsure), order)}{by}"
+    )
+    return replace(reading, dates=order)
+
+
+def _found(names: Mapping[str, str], reading: Reading, notices: Notices) -> Reading:
+    """The reading with the columns that are read by words of `HEADERS`, or as the user says."""
+    columns = {
+        known: column
+        for known, column in names.items()
+        if canonical(column) != known and (canonical(column) not in KNOWN or known in reading.columns)
+    }
+    if columns:
+        shown = ", ".join(f"{column!r} as {known}" for known, column in columns.items())
+        notices.add("columns", f"columns are read by what they mean: {shown}")
+    of_all = {known: column for known, column in reading.columns.items() if known in reading.constants}
+    return replace(reading, columns=columns | of_all)
+
+
+def _values(
+    given: Mapping[str, Any], number: int, notices: Notices, order: Order | None
+) -> tuple[list[Fault], dict[str, Any]]:
     """What is wrong with a row, and its values by known names, with its ``period``; ``relation_id`` may stand for the
     words of a relation."""
     faults: list[Fault] = []
     values: dict[str, Any] = {}
+    broken = [column for column, value in given.items() if isinstance(value, str) and value in ERRORS.values()]
+    if broken:
+        rule = "{!r} is the error of a formula; mend it, or write what is meant"
+        return [Fault(number, column, rule.format(given[column])) for column in broken], {}
 
     def check(column: str, read: Any, *arguments: Any) -> None:
         try:
@@ -149,8 +203,8 @@ def _values(given: Mapping[str, Any], number: int, notices: Notices) -> tuple[li
         check("relation", _text, None, "relation")
     for side in SIDES if not faults else ():
         check(side, _label, values[side], values.get(f"{side}_id"), side)
-    check("start", _start, given["start"])
-    check("end", _end, given["end"], number, notices)
+    check("start", _start, given["start"], order)
+    check("end", _end, given["end"], number, notices, order)
     if not faults:
         check("period", _period, values["start"], values["end"])
         if faults:
@@ -163,14 +217,15 @@ def _means(value: Any, words: frozenset[str]) -> bool:
     return missing or (isinstance(value, str) and value.strip().casefold() in words)
 
 
-def _start(value: Any) -> Any:
+def _start(value: Any, order: Order | None) -> Any:
     if _means(value, NO_DATE):
         raise DataError(f"{value or ''!r} is empty: a fact needs the date since which it holds; give one")
-    return read_start(value)
+    return read_start(value, order)
 
 
-def _end(value: Any, number: int, notices: Notices) -> Any:
-    date = None if _means(value, STILL) else read_end(value)
+def _end(value: Any, number: int, notices: Notices, order: Order | None) -> Any:
+    still = _means(value, NO_DATE) or (isinstance(value, str) and means_still(value))
+    date = None if still else read_end(value, order)
     if date is not None and is_no_end(date):
         notices.add("ends stand for no end", f"row {number}, end: {str(value)!r} stands for no end: it still holds")
         return None
@@ -187,7 +242,9 @@ def _text(value: Any, column: str) -> str | None:
     text = " ".join(str(value).split()) if value is not None else ""
     text = text if name_key(text) else ""  # of invisible characters alone
     if not text and column in ("subject", "object"):
-        raise DataError(f"{value or ''!r} is empty; give its label in words")
+        raise DataError(
+            f"{value or ''!r} is empty; give its label in words, in every row (merged cells have theirs in the first)"
+        )
     return (id_in_address(text) or text if column.endswith("_id") else text) or None
 
 

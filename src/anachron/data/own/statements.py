@@ -16,11 +16,13 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.core.periods import Boundaries, Period, check_boundaries
 from anachron.core.several_periods import closed_at, last_whole_year, periods_text
 from anachron.data.dataset import Dataset
-from anachron.data.own.columns import canonical
+from anachron.data.own.columns import LIVES, canonical
 from anachron.data.own.dates import read_date
+from anachron.data.own.faults import Fault, refuse
 from anachron.data.own.files import as_table, read_given_facts
 from anachron.data.own.questions import question_faults, question_of, with_relation_words, written_questions
-from anachron.data.own.rows import Fault, GivenFact, GivenFacts, refuse
+from anachron.data.own.reading import Reading
+from anachron.data.own.rows import GivenFact, GivenFacts
 from anachron.data.statements import FactWithQuestion, make_statements
 from anachron.io.stores import Place
 from anachron.text.languages import Language, chosen, language_of
@@ -28,13 +30,6 @@ from anachron.text.languages import Language, chosen, language_of
 ABOUT = ("fact_id", "given_id", "question", "present_question", "aliases")
 LEFT_OUT = ("given_id", "subject", "relation", "object", "periods", "rows", "reason")
 SHOWN = 3
-# Columns of a file with the first or last date of a life, and what they are called of a fact that is asked.
-LIVES = {
-    "subject_birth": "subject_from",
-    "subject_death": "subject_until",
-    "object_birth": "object_from",
-    "object_death": "object_until",
-}
 
 
 @dataclass(frozen=True)
@@ -112,7 +107,7 @@ def own_facts(
     kept = with_relation_words(_sampled(given.facts, sample), lang)
     try:
         refuse([fault for fact in kept for fault in question_faults(fact, lang.name)])
-        lives = _lives(kept)
+        lives = _lives(kept, given.reading)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     reasons: dict[str, str] = {}
@@ -154,7 +149,7 @@ def own_facts(
     )
 
 
-def _lives(items: Sequence[GivenFact]) -> dict[str, dict[str, Any]]:
+def _lives(items: Sequence[GivenFact], reading: Reading) -> dict[str, dict[str, Any]]:
     """Fact id -> the lifespans in its row, by the fields of `FactWithQuestion`; one error for all broken dates."""
     lives: dict[str, dict[str, Any]] = {item.fact.id: {} for item in items}
     faults = []
@@ -164,7 +159,7 @@ def _lives(items: Sequence[GivenFact]) -> dict[str, dict[str, Any]]:
             if field is None or value is None or not str(value).strip():
                 continue
             try:
-                lives[item.fact.id][field] = str(read_date(value))
+                lives[item.fact.id][field] = str(read_date(value, reading.dates))
             except DataError as error:
                 faults.append(Fault(item.rows[0], name, str(error)))
     refuse(faults)
@@ -245,9 +240,10 @@ def dataset_of_facts(
     language: str | Path | None = None,
     sampling: str | None = None,
     given: GivenFacts | None = None,
+    reading: Reading | None = None,
 ) -> Dataset:
     """The data set of a file of facts, as `load_dataset` has it. given: what was read of the file already."""
-    lang, given = language_of(language or "en"), given or read_given_facts(path)
+    lang, given = language_of(language or "en"), given or read_given_facts(path, reading)
     own = own_facts(
         path, as_of=as_of, boundaries=boundaries or "released", language=lang, limit=limit, given=given,
         sampling=sampling_named(sampling or "timestress"),
@@ -255,6 +251,6 @@ def dataset_of_facts(
     spoken = None if lang.code == "en" else lang.recorded
     data = Dataset(
         str(path), own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes,
-        language=spoken, sampling=sampling, given=given.facts,
+        language=spoken, sampling=sampling, given=given.facts, reading=given.reading,
     )  # fmt: skip
     return data if limit is None else data.sample(limit)

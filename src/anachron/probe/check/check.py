@@ -8,6 +8,7 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.core.several_periods import periods_text
+from anachron.data.own.reading import Reading
 from anachron.io.files import Json, write_bytes
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import reopen_run
@@ -85,19 +86,21 @@ def check(
     gate: Gate | None = None,
     baseline: Path | str | None = None,
     callbacks: Callbacks | None = None,
+    reading: Reading | None = None,
 ) -> Check:
     """Ask a model about the facts of a file, with dates and in the present tense, and give a verdict for each.
 
     model: a loaded model, a name for `load_model`, or who answers (`anachron.ByAnswers`). facts: a file for
     `read_facts`, or what that read. out: the run folder; a killed check resumes there, as of the day on which it began.
-    settings: of a model that is scored. baseline: the folder of an earlier check or probe of these facts.
+    settings: of a model that is scored. baseline: the folder of an earlier check or probe of these facts. reading: how
+    a file is read.
 
     Writes ``verdicts.csv`` and ``check.json`` into the folder. Raises as `read_facts` and `anachron.run_probe`, what
     the model raises, and `ConfigError` for impossible demands.
     """
     callbacks, gate, folder = callbacks or Callbacks(), gate or Gate(), Path(out)
     if not isinstance(facts, CheckedFacts):
-        facts = read_facts(facts, as_of=recorded_as_of(folder))
+        facts = read_facts(facts, as_of=recorded_as_of(folder), reading=reading)
     earlier = None if baseline is None else Path(baseline)
     judged = respondent_of(model, settings).judge(facts, folder, gate, earlier, callbacks)
     verdicts, present = _verdicts(facts, judged), judged.present

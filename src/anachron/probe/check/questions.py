@@ -14,6 +14,7 @@ from anachron.core.several_periods import status_in
 from anachron.data.dataset import Dataset
 from anachron.data.own.files import read_given_facts
 from anachron.data.own.questions import with_relation_words
+from anachron.data.own.reading import Reading
 from anachron.data.own.rows import GivenFact, group_of
 from anachron.data.own.statements import as_of_date, dataset_of_facts
 from anachron.probe.check.present import PresentObject, PresentQuestion
@@ -101,19 +102,21 @@ def read_facts(
     limit: int | None = None,
     language: str | Path | None = None,
     sampling: str = SAMPLING,
+    reading: Reading | None = None,
 ) -> CheckedFacts:
     """The facts of a file as `anachron.load_dataset` takes it, and their questions in both tenses.
 
     as_of: by default today. limit: a fixed sample of so many of the facts that can be asked; all others are left out,
     those that cannot be asked too. language: of questions and dates, as `anachron.load_dataset` takes it. sampling: how
     dates are chosen, as there; by default ``near``, a quarter to a half of the dates of the papers' ``timestress``.
+    reading: of columns, dates and sheets, as there.
 
     Raises `DataError` naming row, column, value, rule and fix, and where no fact can be asked with dates.
     """
     today = as_of_date(as_of)
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: take 1 or more facts")
-    read = read_given_facts(path)
+    read = read_given_facts(path, reading)
     data = dataset_of_facts(path, as_of=today, limit=limit, language=language, sampling=sampling, given=read)
     lang = language_of(language or "en")
     given = tuple(with_relation_words(read.facts, lang))

@@ -10,6 +10,7 @@ import polars as pl
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.data.bundled.mini import MINI_CHANGES
+from anachron.data.own.reading import Reading
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RunFolder, reopen_run
@@ -61,8 +62,9 @@ class FoundHorizon:
 
 
 def read_horizon_changes(
-    name: Path | str = MINI_CHANGES, *, limit: int | None = None, callbacks: Callbacks | None = None
-) -> list[Change]:
+    name: Path | str = MINI_CHANGES, *, limit: int | None = None, callbacks: Callbacks | None = None,
+    reading: Reading | None = None,
+) -> list[Change]:  # fmt: skip
     """Changes to ask about, as of `read_changes`: the bundled ones, or those of a file.
 
     Of the bundled ones those are left out that have two possible values (`TWO_VALUED`). limit: a fixed random sample of
@@ -70,7 +72,7 @@ def read_horizon_changes(
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: take 1 or more changes")
-    table = read_changes(name, callbacks=callbacks)
+    table = read_changes(name, callbacks=callbacks, reading=reading)
     if str(name) == MINI_CHANGES:
         table = table.filter(~pl.col("relation").is_in(TWO_VALUED))
     return sample(changes_of_table(table), limit)

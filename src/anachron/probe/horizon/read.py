@@ -11,6 +11,7 @@ from anachron.core.sameness import same_name
 from anachron.data.bundled.mini import MINI_CHANGES, mini_changes, mini_facts
 from anachron.data.bundled.mini_updates import known_facts, mini_replacements
 from anachron.data.own.files import column_names, is_fact_file, read_given_facts, refuse_unreadable
+from anachron.data.own.reading import Reading
 from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.cases import load_cases
 from anachron.io.jobs import Callbacks
@@ -26,19 +27,24 @@ MINI_SINCE = 2005  # of the changes that the bundled facts tell of
 _OF_UPDATES = {"update_prompt", "objects"}  # columns of an update data set
 
 
-def read_changes(name: Path | str = MINI_CHANGES, *, callbacks: Callbacks | None = None) -> pl.DataFrame:
+def read_changes(
+    name: Path | str = MINI_CHANGES, *, callbacks: Callbacks | None = None, reading: Reading | None = None
+) -> pl.DataFrame:
     """Dated changes of the world, one a row (`CHANGE_SCHEMA`).
 
     name: the bundled ``mini-changes``; ``mini``, for the changes since `MINI_SINCE` that the facts of ``mini`` and
     ``mini-updates`` tell of, which the demo model was taught; or a file: of changes, with ``subject, relation, old,
     new, date`` and any other of the columns; of facts, with ``subject, relation, object, start, end``, where one ends
     and another begins; or of updates, as `build_updates` writes them, where one value replaces another and the date is
-    known to the month. Of how many updates it is not, ``callbacks`` are told.
+    known to the month. Of how many updates it is not, ``callbacks`` are told. reading: how a file of facts is read.
 
     Columns: ``date`` is ``2021-03-24`` or ``2021-03``; ``predictable`` is low, medium or high (or, in a file, yes);
     ``control`` marks what is no change: ``still`` (the old value holds), ``invented`` (no such subject). What is not
     known is null. Raises `DataError` naming the file, and row, column and rule of what is wrong.
     """
+    reading, callbacks = reading or Reading(), callbacks or Callbacks()
+    if str(name) in (MINI_CHANGES, "mini"):
+        reading.refuse(str(name))
     if str(name) == MINI_CHANGES:
         return _table(mini_changes())
     if str(name) == "mini":
@@ -46,9 +52,13 @@ def read_changes(name: Path | str = MINI_CHANGES, *, callbacks: Callbacks | None
     try:
         columns = set(column_names(name))
         if columns >= _OF_UPDATES:
-            return _of_updates(load_cases(str(name)).cases, callbacks or Callbacks())
-        if is_fact_file(name) and "old" not in columns:
-            return _of_changes(changes_of_facts(read_given_facts(name).facts))
+            return _of_updates(load_cases(str(name)).cases, callbacks)
+        if is_fact_file(name, reading) and "old" not in columns:
+            given = read_given_facts(name, reading)
+            for note in given.notes:
+                callbacks.warn(note)
+            return _of_changes(changes_of_facts(given.facts))
+        reading.refuse(str(name))
         refuse_unreadable(name)
         found = read_table(Path(name))
         changes_of_table(found)
