@@ -49,10 +49,10 @@ function stripsOf({ objects, held, likeliest, asked, today }) {
   return element("div", {},
     element("div", { class: "strips", role: "img", "aria-label": words },
       ...strip("who it was", held, today[0]),
-      ...(below ? strip("likeliest", likeliest, known(today[1]) ? [today[1]] : []) : []),
+      ...(below ? strip(data.asked[state.run] ? "named" : "likeliest", likeliest, known(today[1]) ? [today[1]] : []) : []),
       element("span", {}), element("span", { class: "ticks" }, ...ticksAt(marks, true)), element("span", { class: "tick" }, "today")),
     element("ul", { class: "legend" }, ...objects.map((name, n) => element("li", { dir: "auto" }, swatch(n), ` ${name}`))),
-    likeliest.length && asked < years ? element("p", { class: "hint" }, `Two or more of them were asked about in ${asked} of these ${years} years.`) : "");
+    likeliest.length && !data.asked[state.run] && asked < years ? element("p", { class: "hint" }, `Two or more of them were asked about in ${asked} of these ${years} years.`) : "");
 }
 
 /** What a check says of one fact, in a line that opens its timeline. */

@@ -1,6 +1,6 @@
 """Two strips over the years for each subject and relation: who it was, and whom a model finds likeliest in each year."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -13,20 +13,23 @@ from anachron.core.several_periods import parse_periods
 from anachron.io.files import Json
 from anachron.report.page.periods import position
 
+Named = Mapping[str, Sequence[tuple[int, str]]]  # fact -> years on the axis, and the object that was named in each
 Spans = list[tuple[float, float]]  # where periods begin and are over on a time axis (`position`)
 
 
-def succession_strips(table: pl.DataFrame, scores: pl.DataFrame | None, ids: Sequence[str], as_of: Date) -> list[Json]:
+def succession_strips(
+    table: pl.DataFrame, scores: pl.DataFrame | None, named: Named, ids: Sequence[str], as_of: Date
+) -> list[Json]:
     """A record for each subject and relation of which a check knows several objects, in the order of its table.
 
-    table: of `anachron.report.page.verdicts.read_verdicts`. scores: the run's, or None where it was asked for answers
-    and has none. ids: the page's facts. as_of: up to which periods without an end are drawn.
+    table: of `anachron.report.page.verdicts.read_verdicts`. scores: the run's, or None where it was asked for answers,
+    and then named: what it answered. ids: the page's facts. as_of: up to which periods without an end are drawn.
 
     ``facts`` are places in ``ids`` (of one that was not asked with dates null) and ``objects`` their names, in the
     order of their starts; all other numbers of objects are places in these. ``held``: pieces ``[from, until, objects]``
     of a time axis on which the same objects held. ``likeliest``: pieces ``[from, until, objects, wrong]`` of whole
-    years in which the same objects are the likeliest; ``wrong`` where one of them did not hold in any part of these
-    years, but another object did. ``asked``: in how many of the years several objects were asked about. ``today``:
+    years in which the same objects are the likeliest, or the one that was named; ``wrong`` where one of them did not
+    hold in any part of these years, but another object did. ``asked``: in how many of the years several objects were asked about. ``today``:
     which objects hold still, and which one is answered, null where none is.
 
     The likeliest are those with the highest log-probability, as in `anachron.analysis.analyses.crossed`. Objects are
@@ -36,7 +39,7 @@ def succession_strips(table: pl.DataFrame, scores: pl.DataFrame | None, ids: Seq
     places = {fact: place for place, fact in enumerate(ids)}
     years = {} if scores is None else _by_year(scores)
     return [
-        _strips(rows, [places.get(row["fact_id"]) for row in rows], [years.get(row["fact_id"]) for row in rows], as_of)
+        _strips(rows, places, years, named, as_of)
         for _, group in table.group_by("subject", "relation", maintain_order=True)
         if len(rows := _begun(group, as_of)) > 1
     ]
@@ -67,22 +70,24 @@ def _spans(row: dict[str, Any], as_of: Date) -> Spans:
 
 
 def _strips(
-    rows: Sequence[dict[str, Any]], facts: Sequence[int | None], scored: Sequence[Scored | None], as_of: Date
+    rows: Sequence[dict[str, Any]], places: Mapping[str, int], years: Mapping[str, Scored], named: Named, as_of: Date
 ) -> Json:
-    spans = [_spans(row, as_of) for row in rows]
-    names = [row["object"] for row in rows]
+    ids, names = [row["fact_id"] for row in rows], [row["object"] for row in rows]
+    spans, scored = [_spans(row, as_of) for row in rows], [years.get(fact) for fact in ids]
     first, over = min(one[0][0] for one in spans), max(end for one in spans for _, end in one)
     axis = np.arange(np.floor(first), np.ceil(over)).astype(int)
-    near = np.array([_nearest(one, axis) for one in scored])  # (objects, years), NaN where nothing is near
-    asked = np.array([np.zeros(len(axis)) if one is None else np.isin(axis, one[0]) for one in scored]).sum(axis=0)
+    asked = np.sum([np.isin(axis, [] if one is None else one[0]) for one in scored], axis=0)
+    said = {year: (names.index(name),) for fact in ids for year, name in named.get(fact, ()) if name in names}
+    whom = _ahead(axis, np.array([_nearest(one, axis) for one in scored])) if years else sorted(said.items())
     answer = next((names.index(row["answer"]) for row in rows if row["answer"] in names), None)
+    still = [n for n, row in enumerate(rows) if any(period.end is None for period in parse_periods(row["periods"]))]
     return {
-        "facts": list(facts),
+        "facts": [places.get(fact) for fact in ids],
         "objects": names,
         "held": [*_held(spans)],
-        "likeliest": [*_likeliest(axis, near, [_touched(one, axis) for one in spans])],
+        "likeliest": [*_pieces(whom, spans)],
         "asked": int((asked > 1).sum()),
-        "today": [[n for n, row in enumerate(rows) if any(p.end is None for p in parse_periods(row["periods"]))], answer],
+        "today": [still, answer],
     }
 
 
@@ -98,11 +103,6 @@ def _nearest(scored: Scored | None, axis: np.ndarray) -> np.ndarray:
     return np.where((axis < years[0]) | (axis > years[-1]), np.nan, logp[chosen])
 
 
-def _touched(spans: Spans, axis: np.ndarray) -> np.ndarray:
-    """The years of which some part lies in one of the spans."""
-    return np.any([(axis + 1 > start) & (axis < end) for start, end in spans], axis=0)
-
-
 def _held(spans: Sequence[Spans]) -> Iterator[list[Any]]:
     ends = sorted({end for one in spans for both in one for end in both})
     for start, end in pairwise(ends):
@@ -110,15 +110,19 @@ def _held(spans: Sequence[Spans]) -> Iterator[list[Any]]:
             yield [round(start, 4), round(end, 4), inside]
 
 
-def _likeliest(axis: np.ndarray, near: np.ndarray, held: Sequence[np.ndarray]) -> Iterator[list[Any]]:
-    found = []
+def _ahead(axis: np.ndarray, near: np.ndarray) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The years in which two objects or more have a score, and which have the highest. near: (objects, years)."""
     for place in np.flatnonzero(np.isfinite(near).sum(axis=0) > 1):
-        ahead = tuple(map(int, np.flatnonzero(near[:, place] >= np.nanmax(near[:, place]) - TIED)))
-        holds = [bool(one[place]) for one in held]
-        found.append((int(axis[place]), ahead, any(holds) and not all(holds[n] for n in ahead)))
+        logp = near[:, place]
+        yield int(axis[place]), tuple(map(int, np.flatnonzero(logp >= np.nanmax(logp) - TIED)))
+
+
+def _pieces(whom: Iterable[tuple[int, tuple[int, ...]]], spans: Sequence[Spans]) -> Iterator[list[Any]]:
+    found = []
+    for year, objects in whom:
+        holds = [any(year + 1 > start and year < end for start, end in one) for one in spans]
+        found.append((year, list(objects), any(holds) and not all(holds[n] for n in objects)))
     # years on end of which the same is said have the same distance from their place in the list
-    for (ahead, wrong, _), piece in groupby(
-        enumerate(found), key=lambda item: (item[1][1], item[1][2], item[1][0] - item[0])
-    ):
-        years = [year for _, (year, _, _) in piece]
-        yield [years[0], years[-1] + 1, list(ahead), wrong]
+    for (objects, wrong, _), piece in groupby(enumerate(found), lambda item: (*item[1][1:], item[1][0] - item[0])):
+        years = [year for _, (year, *_) in piece]
+        yield [years[0], years[-1] + 1, objects, wrong]

@@ -1,6 +1,6 @@
 """What the page of a check says besides: a verdict for each fact, what is said of it today, and what is demanded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from anachron.probe.check.verdicts import (
     dates_in_words,
     doubt_in_words,
 )
-from anachron.report.page.strips import succession_strips
+from anachron.report.page.strips import Named, succession_strips
 from anachron.text.dates import bare_date
 
 SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "start_error_years", "end_error_years")
@@ -52,16 +52,24 @@ def read_verdicts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
     return schema.read(table, others=True)
 
 
+def still_holding(checks: Iterable[CheckOnPage]) -> set[str]:
+    """The facts of which a file gives no end."""
+    rows = (row for check in checks for row in check.table.select("fact_id", "periods").iter_rows())
+    return {fact for fact, periods in rows if periods.endswith("/")}
+
+
 def verdict_columns(
     checks: Mapping[Run, CheckOnPage],
     runs: Mapping[Run, str],
     ids: Sequence[str],
     scores: Mapping[Run, pl.DataFrame],
+    named: Mapping[Run, Named],
 ) -> Json | None:
     """None without a check; else ``kinds`` (of verdicts and of what is said today, in the order in which facts are
     told), ``runs`` and ``left_out``.
 
-    checks: by model, format and prefix. runs: of the page, with their names. scores: of those that have any. ``runs``: one record a run, null where it is no
+    checks: by model, format and prefix. runs: of the page, with their names. scores: of those that have any, and
+    named: of the others whom they named (`anachron.report.page.answers.named_by_year`). ``runs``: one record a run, null where it is no
     check: the ``sentence`` of counts, the ``demands``, ``first`` (what is stale, then wrong periods, in words; at most
     `FIRST`) and how many ``more`` of these there are, ``successions``
     (`anachron.report.page.strips.succession_strips`), and over the facts ``ids`` the columns ``verdict, present,
@@ -82,14 +90,14 @@ def verdict_columns(
         "runs": [
             None
             if run not in checks
-            else {"place": place, "name": name} | _run(checks[run], ids, scores.get(run))
+            else {"place": place, "name": name} | _run(checks[run], ids, scores.get(run), named.get(run, {}))
             for place, (run, name) in enumerate(runs.items())
         ],
         "left_out": list({str(item): item for item in missing}.values()),  # two checks of one file leave out the same
     }
 
 
-def _run(check: CheckOnPage, ids: Sequence[str], scores: pl.DataFrame | None) -> Json:
+def _run(check: CheckOnPage, ids: Sequence[str], scores: pl.DataFrame | None, named: Named) -> Json:
     table = check.table
     by_id = {row["fact_id"]: row for row in table.filter(pl.col("verdict").is_not_null()).iter_rows(named=True)}
     rows = [by_id.get(fact) for fact in ids]
@@ -104,7 +112,7 @@ def _run(check: CheckOnPage, ids: Sequence[str], scores: pl.DataFrame | None) ->
             for row in pressing[:FIRST]
         ],
         "more": len(pressing[FIRST:]),
-        "successions": succession_strips(table, scores, ids, Date.parse(check.summary["as_of"])),
+        "successions": succession_strips(table, scores, named, ids, Date.parse(check.summary["as_of"])),
         **{name: [row and row[name] for row in rows] for name in ("verdict", "present", "answer")},
         "told": [row and told_in_words(row) for row in rows],
         "today": [row and (present_in_words(row) or None) for row in rows],
