@@ -1,4 +1,4 @@
-"""The page of a check in a real browser: the order of its cards, filters, strips against the score table, no clipping."""
+"""The page of a check in a real browser: the order of cards, filters, strips against the score table, no clipping."""
 
 import re
 import shutil
@@ -50,10 +50,12 @@ def verdicts(study):
         other = next(one["object_label"] for one in groups[key] if one["fact_id"] != fact["fact_id"])
         row = dict.fromkeys(VERDICT_SCHEMA) | dict.fromkeys(["present", "answer", "answer_until", "left_out"])
         row |= {"fact_id": fact["fact_id"], "subject": key[0], "relation": key[1], "object": fact["object_label"]}
-        row |= {"verdict": random.choice(ORDER[1:]), "win_rate": 0.4, "believed_start": "1900", "start_error_years": 7.2}
+        row |= {"verdict": random.choice(ORDER[1:]), "win_rate": 0.4}
+        row |= {"believed_start": "1900", "start_error_years": 7.2}
         row |= {"periods": f"{fact['start']}/{'' if fact['fact_id'] in latest else fact['end']}"}
         if fact["fact_id"] in latest:
-            row |= {"present": CURRENT, "answer": fact["object_label"]} if n % 3 else {"present": STALE, "answer": other}
+            present, answer = (CURRENT, fact["object_label"]) if n % 3 else (STALE, other)
+            row |= {"present": present, "answer": answer}
         rows.append(row)
     return rows
 
@@ -104,7 +106,8 @@ def kind_of(row):
 
 def expected(verdicts, passes=lambda row: True):
     """The same by a plain loop."""
-    places = sorted((n for n, row in enumerate(verdicts) if passes(row)), key=lambda n: ORDER.index(kind_of(verdicts[n])))
+    passing = [n for n, row in enumerate(verdicts) if passes(row)]
+    places = sorted(passing, key=lambda n: ORDER.index(kind_of(verdicts[n])))
     cards = {}
     for n in places:
         cards.setdefault((verdicts[n]["subject"], verdicts[n]["relation"]), []).append(n)

@@ -41,8 +41,9 @@ def facts_on_page(
     for run in runs:
         for fact in run.facts.iter_rows(named=True):
             start, _, end = fact["periods"].split("; ")[0].partition("/")
+            end = None if fact["fact_id"] in still else end or None
             labels = {f"{name}_label": fact[name] for name in ("subject", "relation", "object")}
-            row = {"fact_id": fact["fact_id"], "start": start, "end": None if fact["fact_id"] in still else end or None, "question": fact["question"]}
+            row = {"fact_id": fact["fact_id"], "start": start, "end": end, "question": fact["question"]}
             rows.setdefault(fact["fact_id"], row | labels)
     from_answers = pl.DataFrame([dict.fromkeys(about.columns) | row for row in rows.values()], schema=about.schema)
     held = ["start", "end"]  # both or neither: an open end is known too

@@ -61,10 +61,10 @@ function memberOf(i, at) {
   const verdict = verdictOf("verdict", i);
   return element("li", { "data-fact": i },
     at < 0 ? "" : swatch(at),
-    element("button", { type: "button", class: "open", dir: "auto", "aria-haspopup": "dialog", click: () => showFact(i, state.run) }, facts.object[i] ?? "–"),
+    element("button", { type: "button", class: "opens", dir: "auto", "aria-haspopup": "dialog", click: () => showFact(i, state.run) }, facts.object[i] ?? "–"),
     ` ${periodInWords(facts.start[i], facts.end[i])} `,
     known(kind) ? element("b", { class: `kind ${kind.replace(" ", "-")}` }, kind) : "",
-    known(verdict) ? ` ${kind === verdict ? "" : `With dates: ${verdict}. `}${verdictOf("told", i)}` : " not part of this check");
+    known(verdict) ? ` ${kind === verdict ? "" : `With dates: ${verdict}. `}${verdictOf("told", i).replaceAll(" %", "\u00a0%")}` : " not part of this check");
 }
 
 function card(members) {

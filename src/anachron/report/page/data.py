@@ -72,7 +72,10 @@ def page_data(
         "contexts": pack_scores(study, ids),
         "openings": None if style is None or not scored else openings(times_of(study), style),
         "verdicts": verdict_columns(
-            verdicts or {}, {run: looks.name(run) for run in runs}, ids, dict(zip(scored, study.runs, strict=True)),
+            verdicts or {},
+            {run: looks.name(run) for run in runs},
+            ids,
+            dict(zip(scored, study.runs, strict=True)),
             {one.run: named_by_year(one) for one in asked},
         ),
         "asked": [None] * len(scored) + [answers_of_fact(one, ids) for one in asked],

@@ -146,7 +146,8 @@ def edits_data(
     record: Json, summaries: Mapping[str, tuple[pl.DataFrame, Layout]], made: Mapping[str, Sequence[Moved]],
     notes: Sequence[str], *, name: str, past: str | None = None, kept: Mapping[str, Sequence[Kept]],
 ) -> Json:  # fmt: skip
-    """All that the page shows. kept: of `keeps`. name: of the run. past: a score table of past facts that the run wrote, if any."""
+    """All that the page shows. name: of the run. past: a score table of past facts that the run wrote, if any. kept: of
+    `keeps`."""
     lowest = floor_of(made)
     powers = range(0, lowest - 1, -max(1, -lowest // 3))
     tables = []

@@ -41,10 +41,7 @@ const COLUMNS = [
       const status = robustStatus(state.run, i);
       return ROBUST[status] + (status === "some" ? robustAt(state.run, i).join(", ") : "");
     } },
-  { key: "verdict", title: "Verdict", of: (i) => (known(verdictOf("verdict", i)) ? -data.verdicts.order.indexOf(verdictOf("verdict", i)) : null),
-    text: (i) => verdictOf("verdict", i) ?? "–" },
-  { key: "present", title: "Today", of: (i) => verdictOf("present", i) },
-].filter(({ key }) => (key !== "popularity" || hasPopularity) && (data.verdicts || (key !== "verdict" && key !== "present")));
+].filter(({ key }) => key !== "popularity" || hasPopularity);
 
 /** What a fact can be searched by: its labels, and what the run that is looked at answers today. */
 const searchedOf = (i) => searched[i] + (known(verdictOf("answer", i)) ? ` ${folded(verdictOf("answer", i))}` : "");

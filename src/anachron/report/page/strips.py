@@ -1,4 +1,4 @@
-"""Two strips over the years for each subject and relation: who it was, and whom a model finds likeliest in each year."""
+"""Two strips over the years for each subject and relation: who it was, and whom a model finds likeliest in each."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
@@ -29,8 +29,8 @@ def succession_strips(
     order of their starts; all other numbers of objects are places in these. ``held``: pieces ``[from, until, objects]``
     of a time axis on which the same objects held. ``likeliest``: pieces ``[from, until, objects, wrong]`` of whole
     years in which the same objects are the likeliest, or the one that was named; ``wrong`` where one of them did not
-    hold in any part of these years, but another object did. ``asked``: in how many of the years several objects were asked about. ``today``:
-    which objects hold still, and which one is answered, null where none is.
+    hold in any part of these years, but another object did. ``asked``: in how many of the years several objects were
+    asked about. ``today``: which objects hold still, and which one is answered, null where none is.
 
     The likeliest are those with the highest log-probability, as in `anachron.analysis.analyses.crossed`. Objects are
     asked about years that seldom coincide, so between the first and the last of its own an object has the score of the
@@ -52,9 +52,7 @@ def _by_year(scores: pl.DataFrame) -> dict[str, Scored]:
     dated = scores.filter(pl.col("granularity") == GRANULARITIES[0], pl.col("time").is_not_null())
     year = pl.col("time").cast(pl.Int64)
     axis = dated.select("fact_id", (year + (year < 0)).alias("year"), "logp").sort("year")
-    return {
-        str(fact): (rows["year"].to_numpy(), rows["logp"].to_numpy()) for (fact,), rows in axis.group_by("fact_id")
-    }
+    return {str(fact): (rows["year"].to_numpy(), rows["logp"].to_numpy()) for (fact,), rows in axis.group_by("fact_id")}
 
 
 def _begun(group: pl.DataFrame, as_of: Date) -> list[dict[str, Any]]:

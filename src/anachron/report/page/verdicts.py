@@ -69,12 +69,13 @@ def verdict_columns(
     told), ``runs`` and ``left_out``.
 
     checks: by model, format and prefix. runs: of the page, with their names. scores: of those that have any, and
-    named: of the others whom they named (`anachron.report.page.answers.named_by_year`). ``runs``: one record a run, null where it is no
-    check: the ``sentence`` of counts, the ``demands``, ``first`` (what is stale, then wrong periods, in words; at most
-    `FIRST`) and how many ``more`` of these there are, ``successions``
-    (`anachron.report.page.strips.succession_strips`), and over the facts ``ids`` the columns ``verdict, present,
-    answer, told, today`` (both sentences) and ``rank`` (its place in that order), null where there is none.
-    ``left_out``: facts that were not asked with dates, why, and what is said of them today.
+    named: of the others whom they named (`anachron.report.page.answers.named_by_year`).
+
+    ``runs``: one record a run, null where it is no check: its ``place`` and ``name``, the ``sentence`` of counts, the
+    ``demands``, ``first`` (what is stale, then wrong periods, in words; at most `FIRST`) and how many ``more`` of these
+    there are, ``successions`` (`anachron.report.page.strips.succession_strips`), and over the facts ``ids`` the columns
+    ``verdict, present, answer, told, today`` (both sentences) and ``rank`` (its place in that order), null where there
+    is none. ``left_out``: facts that were not asked with dates, why, and what is said of them today.
     """
     if not any(run in checks for run in runs):
         return None
