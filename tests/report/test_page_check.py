@@ -162,7 +162,7 @@ def pieces(page, card, strip):
     """Year -> the objects of a strip, by what is written on its pieces, and whether they are underlined."""
     told = page.locator("#cards > .card").nth(card).locator(".track:not(.now)").nth(strip)
     found = {}
-    for part in told.locator(".object").all():
+    for part in told.locator(".hue").all():
         name, years = re.fullmatch(r"(.*), (.*)", part.get_attribute("title")).groups()
         ends = [int(end.removesuffix(" BCE")) * (-1 if "BCE" in end else 1) for end in years.split(" to ")]
         for year in range(ends[0], ends[-1] + 1):

@@ -16,7 +16,7 @@ function inCards(indices) {
   return [...cards.values()];
 }
 
-const swatch = (n, extra = "") => element("span", { class: `object c${n % COLOURS} p${n % PATTERNS} ${extra}`.trim() });
+const swatch = (n, extra = "") => element("span", { class: `hue c${n % COLOURS} p${n % PATTERNS} ${extra}`.trim() });
 
 /** A piece of a strip, for each of its objects a part as high as the others. */
 function pieces([from, until, objects, wrong], [low, high], names) {
