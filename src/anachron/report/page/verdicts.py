@@ -10,7 +10,9 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.io.files import Json
 from anachron.io.schemas import ColumnSchema, Schema
+from anachron.probe.check.levels import WRONG_PERIOD
 from anachron.probe.check.present import CURRENT, STALE, UNKNOWN
+from anachron.probe.check.urgency import since
 from anachron.probe.check.verdicts import (
     VERDICT_SCHEMA,
     VERDICTS,
@@ -27,8 +29,7 @@ SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "st
 DOUBTS = ("chance", "ranked_among", "win_rate_low", "win_rate_lost", "weaker_side", *WIN_RATES)
 TEXTS = ("subject", "relation", "object", "periods", "present", "answer", "answer_until", "left_out")
 JUDGED = (CURRENT, STALE, UNKNOWN)
-WRONG = "wrong period"
-URGENCY = (STALE, WRONG, "unknown", "shaky", "known", "robust")  # in which order facts are told
+URGENCY = (STALE, WRONG_PERIOD, "unknown", "shaky", "known", "robust")  # in which order facts are told
 FIRST = 12  # facts with which the page opens; all are below
 Run = tuple[str, ...]
 
@@ -143,19 +144,21 @@ def present_in_words(row: Mapping[str, Any]) -> str:
     """What a model answers about today, in a sentence; nothing of a fact that does not hold today."""
     if row["present"] is None:
         return ""
-    asked = "Asked about today, the model"
     if row["present"] == STALE:
-        return f"{asked} says {row['answer']}{_until(row)}; {row['object']} has held since {_since(row)}."
+        return f"Asked about today, {_pressing(row)}."
     if row["present"] == CURRENT:
         named = "" if row["answer"] is None else f", {row['answer']}"
-        return f"{asked} gives the right name{named}."
-    return f"{asked} does not know." if row["present"] == UNKNOWN else f"Asked about today: {row['present']}."
+        return f"Asked about today, the model gives the right name{named}."
+    unknown = row["present"] == UNKNOWN
+    return "Asked about today, the model does not know." if unknown else f"Asked about today: {row['present']}."
 
 
 def _pressing(row: Mapping[str, Any]) -> str:
     """Of a stale fact or of a wrong period what the model says, and what holds."""
     if row["present"] == STALE:
-        return f"the model says {row['answer']}{_until(row)}; {row['object']} has held since {_since(row)}"
+        return (
+            f"the model says {row['answer']}{_until(row)}; {row['object']} has held since {_day(since(row['periods']))}"
+        )
     periods = (part.split("/") for part in row["periods"].split("; "))
     held = "; ".join(f"{_day(start)} to {_day(end)}" if end else f"{_day(start)} on" for start, end in periods)
     return f"{row['object']}, {held}, is {belief_in_words(row).removeprefix(': ')}"
@@ -163,10 +166,6 @@ def _pressing(row: Mapping[str, Any]) -> str:
 
 def _until(row: Mapping[str, Any]) -> str:
     return f" (held until {_day(row['answer_until'])})" if row["answer_until"] else ""
-
-
-def _since(row: Mapping[str, Any]) -> str:
-    return _day(row["periods"].split("; ")[-1].split("/")[0])
 
 
 def _day(text: str) -> str:
