@@ -43,6 +43,10 @@ def test_bars_are_the_scores_and_red_ones_beat_the_weakest_right_year():
     words = " | ".join("".join(text.itertext()) for text in drawn.iter(f"{SVG}text"))
     for said in ("Who was it?", "A & B: log-probability", "from 2001 to 2003", "1 wrong year at or above", "model <m>"):
         assert said in words
+    legend = {path.get("class") for path in drawn.iter(f"{SVG}path")}
+    assert legend == {bar.get("class") for bar in bars}
+    for said in ("a year when it held", "when it began or ended", "a wrong year that beats a right one"):
+        assert said in words
     prior = next(line for line in drawn.iter(f"{SVG}line") if line.get("class") == "prior")
     assert float(prior.attrib["y1"]) > max(float(bar.attrib["y"]) for bar in bars)  # lower than every bar's top
 

@@ -5,7 +5,7 @@
 
 Years alone are drawn: the log-probability of the answer under each year, against that without a date (the dashed
 line). Years in which the fact held throughout are green, those in which it began or ended pale green, and wrong years
-that beat the weakest right one red.
+that beat the weakest right one red; a legend says so below.
 """
 
 import argparse
@@ -18,8 +18,12 @@ import polars as pl
 from anachron.io.files import write_bytes
 from anachron.probe.runs import read_runs
 
-WIDTH, HEIGHT = 760, 300
-LEFT, RIGHT, TOP, BOTTOM = 20, 20, 84, 56
+WIDTH, HEIGHT = 760, 324
+LEFT, RIGHT, TOP, BOTTOM = 20, 20, 84, 80
+LEGEND = {  # what a bar of a kind is, and how wide these words are
+    "right": ("a year when it held", 155), "part": ("when it began or ended", 180), "wrong": ("a wrong year", 115),
+    "lost": ("a wrong year that beats a right one", 230),
+}  # fmt: skip
 STYLE = """
   text { font: 13px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
   .title { font-size: 17px; font-weight: 600; } .small { fill: #59636e; font-size: 12px; }
@@ -72,12 +76,13 @@ def picture(years: pl.DataFrame, question: str, source: str) -> str:
     def y(logp: float) -> float:
         return TOP + (high - logp) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
-    bars, lost = [], []
+    bars, lost, kinds = [], [], set()
     for row, year in zip(rows, times, strict=True):
         kind = {"correct": "right", "transitional": "part"}.get(row["status"], "wrong")
         if kind == "wrong" and row["logp"] >= threshold:
             kind = "lost"
         lost += [year] if kind == "lost" else []
+        kinds.add(kind)
         top = y(row["logp"])
         bars.append(
             f'<rect class="{kind}" x="{x(year) + 0.1 * step:.1f}" y="{top:.1f}" width="{0.8 * step:.1f}" '
@@ -99,6 +104,14 @@ def picture(years: pl.DataFrame, question: str, source: str) -> str:
             f'<text class="small" x="{x(year) + step / 2:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">'
             f"{year}</text>"
         )
+    place = LEFT
+    for kind, (words, width) in LEGEND.items():
+        if kind in kinds:
+            parts += [
+                f'<path class="{kind}" d="M{place} {HEIGHT - 45}h11v11h-11Z"/>',
+                f'<text class="small" x="{place + 17}" y="{HEIGHT - 35}">{words}</text>',
+            ]
+            place += width
     answer = rows[0]["object_label"]
     parts += [
         f'<text class="title" x="{LEFT}" y="26">{html.escape(question)}</text>',

@@ -2,12 +2,16 @@
 
 import base64
 import re
+import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 
 import polars as pl
+import pytest
 
 from anachron.probe.horizon.summary import KINDS_SCHEMA
 from anachron.report.horizon_page import HorizonPart, horizon_page
+from support.browser import wider
 
 COUNTS = {
     "changes": 1200, "known_subjects": 900, "new_preferred": 0.5, "decoys_preferred": 0.1,
@@ -75,6 +79,9 @@ def test_the_tables_say_what_was_found_and_nothing_is_loaded() -> None:
         *kinds, ["2021-05", "<b>X</b>", "mayor", "A & B", "C"], *kinds, [*apart, "7", "-1", "16"],
         [*apart, "–", "–", "–"],
     ]  # fmt: skip
+    assert re.findall('class="lead">(.*)</p>', page) == [
+        f"{name} learned until March 2019 (November 2018 to August 2019)" for name in ("one", "two")
+    ]
     assert "halving date: 2019-03 (95 %: 2018-11 to 2019-08)" in page
     assert "<h1>Until when did one and two learn?</h1>" in page
     assert len(re.findall('class="leak">claimed cut-off 2020-12: LEAK', page)) == 1
@@ -91,3 +98,21 @@ def test_what_cannot_be_told_is_said() -> None:
     assert "cannot tell until when it learned: too few" in page
     assert "<i>" not in page
     assert not [row for row in Reader(page).rows if row]
+
+
+@pytest.mark.full
+def test_nothing_is_clipped(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no chromium or google-chrome on PATH")
+    picture = b"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 800 300'/>"
+    parts = [HorizonPart(TOLD | {"leak": LEAK}, KINDS, picture), HorizonPart(TOLD | {"model": "two" * 30}, KINDS)]
+    (tmp_path / "index.html").write_text(horizon_page(parts, [APART]), "utf-8")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for width in (390, 1400):
+            page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
+            page.goto((tmp_path / "index.html").as_uri())
+            assert wider(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= width
+        browser.close()

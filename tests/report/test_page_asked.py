@@ -1,6 +1,7 @@
 """The page of runs that asked: marks, words and facts against plain loops over the answers, and in a browser."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -97,7 +98,37 @@ def test_believed_periods_and_verdicts_stand_with_their_facts(page: tuple[dict, 
     assert data["asked"][1]["facts"][place]["believed"] == [1998, None]
     assert data["asked"][2]["facts"][place]["believed"] is None
     assert data["verdicts"]["runs"][0] is None and data["verdicts"]["runs"][1]["verdict"][place] == "known"
-    assert data["verdicts"]["runs"][2]["today"][place].startswith("today stale, says Almaty")
+    assert data["verdicts"]["runs"][2]["today"][place].startswith("Asked about today, the model says Almaty")
+
+
+def test_what_still_holds_is_said_to_hold_on(page: tuple[dict, Path]):
+    data = page[0]
+    place = data["facts"]["object"].index("Astana")
+    assert data["facts"]["end"][place] is None and data["facts"]["start"][place] == "1997-12-10"
+    read = [read for year, _, read in data["asked"][1]["facts"][place]["said"] if year is None]
+    assert read and all(re.fullmatch(r"\d{4} on", one) for one in read)
+
+
+def test_the_strips_have_the_names_that_were_given(page: tuple[dict, Path], runs: list[Path]):
+    seen = 0
+    for run, folder in zip(page[0]["verdicts"]["runs"][1:], runs[:2], strict=True):
+        answers = read_answers(folder).filter(pl.col("kind") == "open", pl.col("decoy").is_null())
+        for one in run["successions"]:
+            ids = [page[0]["facts"]["id"][n] for n in one["facts"]]
+            named = {
+                int(row["years"]): row["read"]
+                for row in answers.iter_rows(named=True)
+                if row["fact_id"] in ids and row["read"] in one["objects"]
+            }
+            told = {
+                year: one["objects"][n]
+                for start, until, of, _ in one["likeliest"]
+                for year in range(start, until)
+                for n in of
+            }
+            assert told == named
+            seen += len(named)
+    assert seen
 
 
 def test_a_page_of_answers_alone(runs: list[Path], tmp_path: Path):

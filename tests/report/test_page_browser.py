@@ -14,7 +14,7 @@ from anachron.report.page.data import page_data
 from anachron.report.page.periods import position
 from anachron.report.page.render import render
 from anachron.text.dates import date_in_words
-from support.browser import wait_until
+from support.browser import wait_until, wider
 from support.synthetic_studies import RUNS, synthetic_scores
 
 EVIL = '</script><img src=x onerror="window.hacked=1"><b>Ünï</b> & "q" 東京'
@@ -595,6 +595,17 @@ def test_inline_handlers_are_forbidden_by_policy(page):
     page.wait_for_timeout(100)
     assert page.evaluate("window.hacked") is None
     page.evaluate("document.getElementById('bad').remove()")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("width", [390, 1400])
+def test_nothing_is_clipped(browser, address, width):
+    page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
+    page.goto(address)
+    page.wait_for_selector("html[data-charts=drawn]")
+    page.evaluate("document.querySelectorAll('.analysis details').forEach((one) => (one.open = true))")
+    page.wait_for_selector(".analysis details table")
+    assert wider(page) == [] and page.locator("#analyses-fold[open]").count() == 1
 
 
 @pytest.mark.full

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,8 +19,9 @@ from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.run_folder import RunFolder
 from anachron.report.edits.page import names_of_updates
-from anachron.report.page.edits import EDGE, WIDTH, Moved, floor_of, moves, place, said
+from anachron.report.page.edits import EDGE, FALL, SHOWN, WIDTH, Kept, Moved, broke, floor_of, keeps, moves, place, said
 from anachron.report.studies import write_report
+from support.browser import wider
 from support.edit_models import make_edit_lm, plan_fast
 
 FAST = {"FT": {"steps": 2, "layer": 2, "rate": 1e-2}, "ROME": {"steps": 2, "contexts": [], "layer": 1}}
@@ -92,12 +94,15 @@ def test_what_cannot_be_reported_is_said(run, tmp_path):
 def test_updates_are_named_from_the_file_that_the_run_read():
     cases = load_cases("mini-updates", limit=3)
     settings = {"updates": "mini-updates", "number_of_updates": 3, "updates_fingerprint": cases.fingerprint()}
-    names, why_not = names_of_updates(settings)
+    names, facts, why_not = names_of_updates(settings)
     first = cases.cases[0]
+    beside = first.nearest[1]
+    assert facts[first.case_id, "nearest", 1] == f"{beside.prompt} {beside.objects[0]}"
+    assert len(facts) == sum(len(case.nearest) + len(case.random) for case in cases.cases)
     assert why_not is None and list(names) == [case.case_id for case in cases.cases]
     assert first.subject in names[first.case_id] and names[first.case_id].endswith(f"{first.old} → {first.new}")
-    names, why_not = names_of_updates(settings | {"updates_fingerprint": "another"})
-    assert names == {} and "is not what the run read" in why_not
+    names, facts, why_not = names_of_updates(settings | {"updates_fingerprint": "another"})
+    assert names == facts == {} and "is not what the run read" in why_not
 
 
 P = st.none() | st.floats(1e-30, 1)
@@ -139,3 +144,52 @@ def test_modes_are_told_apart_and_scores_find_their_updates():
         "FT (batch)": (0.1, 0.5),
     }
     assert found["FT (batch)"][0].update == "a name" and found["FT (batch)"][0].preferred == (False, True)
+
+
+@given(st.lists(st.tuples(P, P, P, P), min_size=1))
+def test_what_broke_is_counted_and_the_worst_comes_first(values):
+    kept = [Kept(str(n), "u", (a, b), (c, d)) for n, (a, b, c, d) in enumerate(values)]
+    found = broke("FT", kept)
+    compared = [n for n, v in enumerate(values) if None not in v and v[0] > v[2]]
+    lost = {n for n in compared if values[n][3] >= values[n][1]}
+    fell = {n for n, v in enumerate(values) if None not in v[:2] and v[0] - v[1] >= FALL}
+    assert list(map(int, re.findall(r"(?<![.\d])\d+(?!\.)", found["said"])))[:4] == [
+        len(lost), len(compared), len(fell), len(values)
+    ]  # fmt: skip
+    order = sorted(lost | fell, key=lambda n: (n not in lost, -Kept("", "", values[n][:2], (None, None)).fall))
+    assert [row["fact"] for row in found["rows"]] == [str(n) for n in order[:SHOWN]]
+    assert found["more"] == len(order[SHOWN:])
+
+
+def test_facts_beside_an_update_are_found_under_their_method():
+    keys = {"mode": "batch", "variant": "plain", "case_id": "1", "kind": "nearest"}
+    numbers = {"before": 0.9, "after": 0.2, "new_before": 0.1, "new_after": None}
+    methods = ("unedited", 0), ("FT", 0), ("FT", 1)
+    neighbours = pl.DataFrame(
+        [keys | numbers | {"method": method, "number": number} for method, number in methods],
+        schema_overrides={"new_after": pl.Float64},
+    )
+    (found,) = keeps(neighbours, {"1": "the update"}, {("1", "nearest", 0): "a fact"}).items()
+    assert found[0] == "FT" and [one.fact for one in found[1]] == ["a fact", "nearest fact 2"]
+    assert found[1][0] == Kept("a fact", "the update", (0.9, 0.2), (0.1, None)) and found[1][0].lost is None
+
+
+@pytest.mark.full
+def test_it_opens_with_before_and_after_and_nothing_is_clipped(run, tmp_path):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no chromium or google-chrome on PATH")
+    made = write_report([run], tmp_path)
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for width in (390, 1400):
+            page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
+            page.goto(made.page.as_uri())
+            ids = page.eval_on_selector_all("main > section", "all => all.map(one => one.id)")
+            assert ids == [name for name in ("updates", "broke", "methods", "run") if name in ids] and "updates" in ids
+            page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+            assert wider(page) == []
+            table = "document.querySelector('#methods .wide')"
+            assert width == 390 or page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
+        browser.close()

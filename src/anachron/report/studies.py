@@ -22,6 +22,7 @@ from anachron.probe.ask.run import (
     read_source,
     split_runs,
 )
+from anachron.probe.check.check import SUMMARY_FILE
 from anachron.probe.check.verdicts import VERDICTS_FILE
 from anachron.probe.runs import (
     DECOYS_FILE,
@@ -37,7 +38,7 @@ from anachron.report.outputs import Written, write_tables
 from anachron.report.page.answers import AnswersOnPage, run_key
 from anachron.report.page.data import counts, page_data
 from anachron.report.page.render import plotly_source, render
-from anachron.report.page.verdicts import read_verdicts
+from anachron.report.page.verdicts import CheckOnPage, read_verdicts
 from anachron.report.paper_tables import check_style, write_study_papers
 
 Told = Callable[[str, int, int], None]
@@ -201,15 +202,17 @@ def date_style_of(sources: Iterable[ScoreSource]) -> str | None:
 
 def verdicts_of(
     sources: Iterable[ScoreSource], asked: Iterable[AnswerSource] = ()
-) -> dict[tuple[str, ...], pl.DataFrame]:
-    """The verdicts of those runs that are checks, by model, format and prefix (`run_key` of those that asked)."""
+) -> dict[tuple[str, ...], CheckOnPage]:
+    """What was found by those runs that are checks, by model, format and prefix (`run_key` of those that asked)."""
     runs = {run_key(one.label, one.asked_by): RunFolder.read(one.folder) for one in asked}
     for source in sources:
         if source.label is not None and source.run is not None:
             settings = source.run.record["settings"]
             runs[source.label, settings["format"], settings["prefix"]] = source.run
     return {
-        key: read_verdicts(run.read_table(VERDICTS_FILE), run.path / VERDICTS_FILE)
+        key: CheckOnPage(
+            read_verdicts(run.read_table(VERDICTS_FILE), run.path / VERDICTS_FILE), run.read_json(SUMMARY_FILE)
+        )
         for key, run in runs.items()
         if run.holds(VERDICTS_FILE)
     }

@@ -1,6 +1,7 @@
 // Every analysis: its chart with a choice of views, its table, its file.
 
 const SHOWN_ROWS = 200;
+const FEW_FACTS = 30; // fewer, and the analyses are folded
 const OPEN_RUNS = 2; // whose findings stand below a heading; more are folded
 
 /** Rows of a CSV text (RFC 4180), the header first. */
@@ -100,5 +101,9 @@ function startAnalyses() {
   byId("analyses-list").append(...[...groups, folded].filter(known));
   byId("downloads-list").append(...data.analyses.map((analysis) => element("li", {}, `${analysis.title}, ${rowCount(analysis)} `, download(analysis))));
   const charts = [...byId("analyses-list").querySelectorAll(".chart")];
-  startOpening().then(() => drawInTurn(charts)).catch(trouble);
+  // Of few facts analyses say little: they are folded, and drawn when they are opened
+  const place = byId("analyses-fold");
+  place.open = total >= FEW_FACTS;
+  const wait = place.open ? Promise.resolve() : new Promise((open) => place.addEventListener("toggle", open, { once: true }));
+  startOpening().then(() => wait).then(() => drawInTurn(charts)).catch(trouble);
 }

@@ -1,7 +1,7 @@
 """What the page shows of runs that asked for answers: choices by year, believed periods, and the model's own words."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,16 +30,20 @@ class AnswersOnPage:
     answers: pl.DataFrame
 
 
-def facts_on_page(runs: Sequence[AnswersOnPage], about: pl.DataFrame) -> pl.DataFrame:
+def facts_on_page(
+    runs: Sequence[AnswersOnPage], about: pl.DataFrame, still: Collection[str] = frozenset()
+) -> pl.DataFrame:
     """What is known of facts (`anachron.analysis.study.Study.about`), from answers where scores do not say it, with
-    those that were only asked about behind. Of several periods the first is taken.
+    those that were only asked about behind. Of several periods the first is taken. still: facts that hold still, whose
+    periods a run that asked ends at its ``as_of``.
     """
     rows: dict[str, dict[str, Any]] = {}
     for run in runs:
         for fact in run.facts.iter_rows(named=True):
             start, _, end = fact["periods"].split("; ")[0].partition("/")
+            end = None if fact["fact_id"] in still else end or None
             labels = {f"{name}_label": fact[name] for name in ("subject", "relation", "object")}
-            row = {"fact_id": fact["fact_id"], "start": start, "end": end or None, "question": fact["question"]}
+            row = {"fact_id": fact["fact_id"], "start": start, "end": end, "question": fact["question"]}
             rows.setdefault(fact["fact_id"], row | labels)
     from_answers = pl.DataFrame([dict.fromkeys(about.columns) | row for row in rows.values()], schema=about.schema)
     held = ["start", "end"]  # both or neither: an open end is known too
@@ -96,9 +100,15 @@ def _words(answers: pl.DataFrame) -> dict[str, list[list[str | None]]]:
     for row in answers.filter(pl.col("kind").is_in(WORDED) & own).iter_rows(named=True):
         text = " ".join((row["text"] or "").split())
         short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-        read = row["read"] if row["kind"] == "period" and row["outcome"] not in UNREAD else row["outcome"]
+        read = row["outcome"]
+        if row["kind"] == "period" and read not in UNREAD:
+            read = "; ".join(f"{start} to {end}" if end else f"{start} on" for start, end in _ends(row["read"]))
         found[row["fact_id"]].append([row["years"], short, read])
     return found
+
+
+def _ends(periods: str) -> list[list[str]]:
+    return [period.split("/") for period in periods.split("; ")]
 
 
 def _choices(answers: pl.DataFrame) -> dict[str, dict[str, list[int]]]:
@@ -117,6 +127,16 @@ def _years(chosen: dict[str, list[int]], periods: str) -> list[list[int]]:
     held = parse_periods(periods)
     years = sorted(((Date.parse(year), counts) for year, counts in chosen.items()), key=lambda item: item[0].year)
     return [[year.year, *counts, int(status_in(held, year) == "correct")] for year, counts in years]
+
+
+def named_by_year(run: AnswersOnPage) -> dict[str, list[tuple[int, str]]]:
+    """Fact -> years, without the gap at 0, in which it was asked who it was, and the object that was named."""
+    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    named = run.answers.filter(pl.col("kind") == "open", pl.col("decoy").is_null(), pl.col("read").is_not_null())
+    for fact, text, name in named.drop_nulls(["fact_id", "years"]).select("fact_id", "years", "read").iter_rows():
+        year = Date.parse(text).year
+        found[fact].append((year if year > 0 else year + 1, name))
+    return found
 
 
 def run_key(label: str, asked_by: str) -> tuple[str, str, str]:

@@ -18,12 +18,12 @@ from anachron.evaluate.results import UNEDITED
 from anachron.io.files import Json, versions
 from anachron.io.tables import harmless
 from anachron.report.outputs import Written
-from anachron.report.page.answers import AnswersOnPage, answer_metrics, answers_of_fact, facts_on_page
+from anachron.report.page.answers import AnswersOnPage, answer_metrics, answers_of_fact, facts_on_page, named_by_year
 from anachron.report.page.columns import in_words
 from anachron.report.page.periods import RULE, openings, period_views, position
 from anachron.report.page.render import deflate
 from anachron.report.page.scores import pack_scores
-from anachron.report.page.verdicts import verdict_columns
+from anachron.report.page.verdicts import CheckOnPage, still_holding, verdict_columns
 
 
 def page_data(
@@ -32,14 +32,14 @@ def page_data(
     manifests: Sequence[Json],
     *,
     style: str | None = None,
-    verdicts: Mapping[tuple[str, ...], pl.DataFrame] | None = None,
+    verdicts: Mapping[tuple[str, ...], CheckOnPage] | None = None,
     asked: Sequence[AnswersOnPage] = (),
 ) -> Json:
     """Everything that the page shows.
 
     manifests: one record a score table, with ``name`` and ``record`` (the content of run.json; ``None`` where the
     table is not part of a run). style: how all runs word their dates, where known; then ``openings`` makes each prompt.
-    verdicts: tables of checks by model, format and prefix. asked: runs that asked for answers, which come last. Returns
+    verdicts: checks by model, format and prefix. asked: runs that asked for answers, which come last. Returns
     plain JSON values: ``title, edits, sentence, headline, runs, facts, metrics, contexts, openings, verdicts, asked,
     worst, telling, analyses, groups, left_out, notes, manifests, version``. ``edits`` says that the facts are the past
     ones of updates, before and after them: one run is that of the unedited model, as
@@ -51,7 +51,7 @@ def page_data(
     scored = [tuple(run[name][0] for name in RUN_KEYS) for run in study.runs]
     runs = [*scored, *(one.run for one in asked)]
     looks = Looks(runs)
-    about = facts_on_page(asked, study.about)
+    about = facts_on_page(asked, study.about, still_holding((verdicts or {}).values()))
     ids = about["fact_id"].to_list()
     headline = headline_rows(written.tables.get("summary"), looks)
     models = list(dict.fromkeys(run[0] for run in runs))
@@ -71,7 +71,13 @@ def page_data(
         ],
         "contexts": pack_scores(study, ids),
         "openings": None if style is None or not scored else openings(times_of(study), style),
-        "verdicts": verdict_columns(verdicts or {}, runs, ids),
+        "verdicts": verdict_columns(
+            verdicts or {},
+            {run: looks.name(run) for run in runs},
+            ids,
+            dict(zip(scored, study.runs, strict=True)),
+            {one.run: named_by_year(one) for one in asked},
+        ),
         "asked": [None] * len(scored) + [answers_of_fact(one, ids) for one in asked],
         "worst": worst,
         "telling": telling(study, worst, leading, runs, ids, looks) if scored else None,

@@ -15,6 +15,7 @@ from anachron.report.page.render import in_page, manifest_parts
 
 WIDTH, HEIGHT, EDGE = 300, 34, 8  # of a sketch, in pixels
 LEAST = 1e-12  # smaller probabilities are drawn at it
+SHOWN, FALL = 10, 0.05  # facts of a method that fell: how many are shown, and from how much of p(true)
 SIDES = (("new", 10), ("old", 24))  # what is drawn in a sketch, and how far down
 
 
@@ -36,6 +37,31 @@ class Moved:
         return before, after
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A fact that an edit was to leave alone: probabilities of its true object and of the update's new one, before and
+    after, None where not known."""
+
+    fact: str
+    update: str
+    true: tuple[float | None, float | None]
+    new: tuple[float | None, float | None]
+
+    @property
+    def fall(self) -> float:
+        """By how much its true object has become less likely, 0 where that is not known."""
+        before, after = self.true
+        return 0.0 if before is None or after is None else before - after
+
+    @property
+    def lost(self) -> bool | None:
+        """Whether the new object has overtaken the true one; None where that is not known, or it was ahead before."""
+        (true, true_after), (new, new_after) = self.true, self.new
+        if true is None or new is None or true_after is None or new_after is None or new >= true:
+            return None
+        return new_after >= true_after
+
+
 def moves(targets: pl.DataFrame, updates: pl.DataFrame, names: Mapping[str, str]) -> dict[str, list[Moved]]:
     """Method -> its updates in the order of the run, of which targets has the update prompts' probabilities.
 
@@ -55,6 +81,41 @@ def moves(targets: pl.DataFrame, updates: pl.DataFrame, names: Mapping[str, str]
         moved = Moved(names.get(row["case_id"], f"update {row['case_id']}"), new, old, row["reason"])
         found.setdefault(label, []).append(moved)
     return found
+
+
+def keeps(
+    neighbours: pl.DataFrame, names: Mapping[str, str], facts: Mapping[tuple[str, str, int], str]
+) -> dict[str, list[Kept]]:
+    """Method -> the facts beside its updates, in the order of the run. names: as of `moves`. facts: their names by
+    ``case_id``, ``kind`` and ``number``."""
+    several = neighbours["mode"].n_unique() > 1
+    found: dict[str, list[Kept]] = {}
+    edited = neighbours.filter(pl.col("method") != UNEDITED).with_columns(method_label().alias("label"))
+    for row in edited.iter_rows(named=True):
+        label = f"{row['label']} ({row['mode']})" if several else row["label"]
+        update = names.get(row["case_id"], f"update {row['case_id']}")
+        fact = facts.get((row["case_id"], row["kind"], row["number"]), f"{row['kind']} fact {row['number'] + 1}")
+        true, new = (row["before"], row["after"]), (row["new_before"], row["new_after"])
+        found.setdefault(label, []).append(Kept(fact, update, true, new))
+    return found
+
+
+def broke(method: str, kept: Sequence[Kept]) -> Json:
+    """What a method broke: in a line, and the facts that it took, then those that fell by `FALL`, the worst first."""
+    compared = [lost for one in kept if (lost := one.lost) is not None]
+    worse = [one for one in kept if one.lost or one.fall >= FALL]
+    fell = sum(one.fall >= FALL for one in kept)
+    said = (
+        f"{method}: in {sum(compared):,} of {counted(len(compared), 'fact')} beside the updates the new object has "
+        f"overtaken the true one; {fell:,} of {len(kept):,} became less likely by {FALL:g} or more"
+    )
+    shown = sorted(worse, key=lambda one: (not one.lost, -one.fall))[:SHOWN]
+    rows = [
+        {"fact": one.fact, "update": one.update}
+        | {name: " → ".join(map(_p, getattr(one, name))) for name in ("true", "new")}
+        for one in shown
+    ]
+    return {"said": said, "rows": rows, "more": len(worse) - len(rows)}
 
 
 def said(method: str, made: Sequence[Moved]) -> str:
@@ -83,9 +144,10 @@ def place(p: float, lowest: int) -> float:
 
 def edits_data(
     record: Json, summaries: Mapping[str, tuple[pl.DataFrame, Layout]], made: Mapping[str, Sequence[Moved]],
-    notes: Sequence[str], *, name: str, past: str | None = None,
+    notes: Sequence[str], *, name: str, past: str | None = None, kept: Mapping[str, Sequence[Kept]],
 ) -> Json:  # fmt: skip
-    """All that the page shows. name: of the run. past: a score table of past facts that the run wrote, if any."""
+    """All that the page shows. name: of the run. past: a score table of past facts that the run wrote, if any. kept: of
+    `keeps`."""
     lowest = floor_of(made)
     powers = range(0, lowest - 1, -max(1, -lowest // 3))
     tables = []
@@ -107,6 +169,7 @@ def edits_data(
         "methods": [
             {"said": said(method, some), "rows": [_row(one, lowest) for one in some]} for method, some in made.items()
         ],
+        "broke": [broke(method, some) for method, some in kept.items()],
         "ticks": [(place(10.0**n, lowest), f"1e{n}" if n else "1") for n in reversed(powers)],
         "size": (WIDTH, HEIGHT),
         "notes": list(notes),

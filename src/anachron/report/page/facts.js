@@ -1,12 +1,12 @@
-// The table of facts: filters, order, pages, keys.
+// The facts, in a table or, of a check, in cards: filters, order, pages, keys.
 
 const PAGE = 50;
-const FILTERS = ["search", "relation", "robust", "from", "to", "popular-from", "popular-to"];
+const FILTERS = ["search", "relation", "verdict", "robust", "from", "to", "popular-from", "popular-to"];
 const facts = data.facts;
 const total = facts.id.length;
 const everyLevel = ["global", ...LEVELS];
 const usedLevels = everyLevel.filter((level) => data.metrics.some((of) => of[level].win_rate.some(known)));
-const state = { run: 0, level: usedLevels[0] ?? "global", sort: "popularity", down: true, page: 0, order: [] };
+const state = { run: 0, level: usedLevels[0] ?? "global", sort: "popularity", down: true, page: 0, order: [], cards: null };
 
 const searched = facts.id.map((_, i) => folded([facts.subject[i], facts.relation[i], facts.object[i]].filter(known).join(" ")));
 const robustAt = (run, i) => LEVELS.filter((level) => data.metrics[run][level].robust[i] === 1);
@@ -41,10 +41,10 @@ const COLUMNS = [
       const status = robustStatus(state.run, i);
       return ROBUST[status] + (status === "some" ? robustAt(state.run, i).join(", ") : "");
     } },
-  { key: "verdict", title: "Verdict", of: (i) => (known(verdictOf("verdict", i)) ? -data.verdicts.order.indexOf(verdictOf("verdict", i)) : null),
-    text: (i) => verdictOf("verdict", i) ?? "–" },
-  { key: "present", title: "Today", of: (i) => verdictOf("present", i) },
-].filter(({ key }) => (key !== "popularity" || hasPopularity) && (data.verdicts || (key !== "verdict" && key !== "present")));
+].filter(({ key }) => key !== "popularity" || hasPopularity);
+
+/** What a fact can be searched by: its labels, and what the run that is looked at answers today. */
+const searchedOf = (i) => searched[i] + (known(verdictOf("answer", i)) ? ` ${folded(verdictOf("answer", i))}` : "");
 
 /** What the filters say; problems name the fields that could not be read. */
 function readFilters() {
@@ -61,6 +61,7 @@ function readFilters() {
   const found = {
     words: folded(byId("search").value).split(/\s+/).filter(Boolean),
     relation: byId("relation").value,
+    verdict: byId("verdict").value,
     robust: byId("robust").value,
     from: bound("from", typedYear, "year (write 1998, 44 BCE or -44)"),
     to: bound("to", typedYear, "year (write 1998, 44 BCE or -44)"),
@@ -73,8 +74,9 @@ function readFilters() {
 
 /** Whether a fact passes. Its period must touch the years asked for; where unknown, it passes only without a bound. */
 function passes(i, filters) {
-  const { words, relation, robust, from, to, popularFrom, popularTo } = filters;
-  if (words.some((word) => !searched[i].includes(word))) return false;
+  const { words, relation, verdict, robust, from, to, popularFrom, popularTo } = filters;
+  if (words.some((word) => !searchedOf(i).includes(word))) return false;
+  if (verdict && verdictOf("verdict", i) !== verdict && verdictOf("present", i) !== verdict) return false;
   if (relation && facts.relation[i] !== relation) return false;
   if (robust && robustStatus(state.run, i) !== robust) return false;
   if (from !== null || to !== null) {
@@ -104,29 +106,36 @@ function sorted(indices) {
 
 function refreshFacts(keepPage = false) {
   const filters = readFilters();
-  state.order = sorted(facts.id.map((_, i) => i).filter((i) => passes(i, filters)));
+  const passing = facts.id.map((_, i) => i).filter((i) => passes(i, filters));
+  state.cards = data.verdicts?.runs[state.run] ? inCards(passing) : null;
+  state.order = state.cards ? state.cards.flat() : sorted(passing);
   if (!keepPage) state.page = 0;
   showPage();
 }
 
+function rowOf(i, n) {
+  const cells = COLUMNS.map((column) => {
+    const text = column.text ? column.text(i) : (column.of(i) ?? "–");
+    return element("td", { class: [column.key, column.number ? "number" : ""].join(" ").trim(), "data-label": column.title, dir: "auto" }, text);
+  });
+  const share = winRateOf(i);
+  if (known(share)) cells.find((cell) => cell.classList.contains("win_rate")).style.setProperty("--share", `${100 * share}%`);
+  return element("tr", { tabindex: n ? -1 : 0, "data-fact": i, "aria-haspopup": "dialog" }, ...cells);
+}
+
 function showPage() {
-  const pages = Math.max(1, Math.ceil(state.order.length / PAGE));
+  const all = state.cards ?? state.order;
+  const pages = Math.max(1, Math.ceil(all.length / PAGE));
   state.page = Math.min(Math.max(state.page, 0), pages - 1);
   const first = state.page * PAGE;
-  const shown = state.order.slice(first, first + PAGE);
-  const rows = shown.map((i, n) => {
-    const cells = COLUMNS.map((column) => {
-      const text = column.text ? column.text(i) : (column.of(i) ?? "–");
-      return element("td", { class: [column.key, column.number ? "number" : ""].join(" ").trim(), "data-label": column.title, dir: "auto" }, text);
-    });
-    const share = winRateOf(i);
-    if (known(share)) cells.find((cell) => cell.classList.contains("win_rate")).style.setProperty("--share", `${100 * share}%`);
-    return element("tr", { tabindex: n ? -1 : 0, "data-fact": i, "aria-haspopup": "dialog" }, ...cells);
-  });
-  byId("facts-table").tBodies[0].replaceChildren(...rows);
-  const from = state.order.length ? `${grouped(first + 1)}–${grouped(first + shown.length)} of ` : "";
-  const all = state.order.length < total ? ` (of ${grouped(total)})` : "";
-  byId("count").textContent = state.order.length ? `${from}${grouped(state.order.length)} facts${all}` : `No fact matches these filters (of ${grouped(total)})`;
+  const shown = all.slice(first, first + PAGE);
+  byId("cards").replaceChildren(...(state.cards ? shown.map(card) : []));
+  byId("facts-table").tBodies[0].replaceChildren(...(state.cards ? [] : shown.map(rowOf)));
+  for (const part of document.querySelectorAll(".of-table")) part.hidden = Boolean(state.cards);
+  for (const part of document.querySelectorAll(".of-cards")) part.hidden = !state.cards;
+  const from = state.cards ? "" : `${grouped(first + 1)}–${grouped(first + shown.length)} of `;
+  const rest = state.order.length < total ? ` (of ${grouped(total)})` : "";
+  byId("count").textContent = state.order.length ? `${from}${grouped(state.order.length)} facts${rest}` : `No fact matches these filters (of ${grouped(total)})`;
   byId("page-of").textContent = `Page ${state.page + 1} of ${pages}`;
   byId("previous-page").disabled = state.page === 0;
   byId("next-page").disabled = state.page === pages - 1;
@@ -159,6 +168,9 @@ function startFacts() {
   options("level", usedLevels.map((level) => [level, level === "global" ? "all granularities" : level]));
   const relations = [...new Set(facts.relation.filter(known))].sort(collator.compare);
   options("relation", [["", "any"], ...relations.map((name) => [name, name])]);
+  options("verdict", [["", "any"], ...(data.verdicts?.kinds ?? []).map((name) => [name, name])]);
+  byId("verdict").parentElement.hidden = !data.verdicts;
+  byId("run").parentElement.hidden = data.runs.length === 1;
   if (!hasPopularity) state.sort = "win_rate";
   byId("popularity").hidden = !hasPopularity;
   byId("facts-table").tHead.rows[0].append(

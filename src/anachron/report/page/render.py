@@ -25,6 +25,7 @@ SCRIPTS = (
     "opening.js",
     "worst.js",
     "periods.js",
+    "cards.js",
     "analyses.js",
     "main.js",
 )

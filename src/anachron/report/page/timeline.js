@@ -205,11 +205,11 @@ function aboutFact(fact) {
 /** The verdict of each run that is a check. */
 function verdictsOf(fact, runs = shown.runs) {
   const words = runs.map((run) => {
-    const own = [verdictOf("words", fact, run), verdictOf("today", fact, run)].filter(known).join("; ");
+    const verdict = verdictOf("verdict", fact, run);
+    const own = [known(verdict) ? `Verdict: ${verdict}.` : null, verdictOf("told", fact, run), verdictOf("today", fact, run)].filter(known).join(" ");
     return own && (data.runs.length > 1 ? `${data.runs[run].name}: ${own}` : own);
   });
-  const told = words.filter(Boolean).join(". ");
-  return told && `Verdict: ${told}.`;
+  return words.filter(Boolean).join(" ");
 }
 
 /** The prompt of a fact on a date [year, month, day], or the question alone: without a date, or where it is not known how dates are worded. */

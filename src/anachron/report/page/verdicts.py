@@ -1,22 +1,45 @@
-"""What the page of a check says besides: a verdict for each fact, and what is said of it today."""
+"""What the page of a check says besides: a verdict for each fact, what is said of it today, and what is demanded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from anachron.core.dates import Date
 from anachron.io.files import Json
 from anachron.io.schemas import ColumnSchema, Schema
+from anachron.probe.check.levels import WRONG_PERIOD
 from anachron.probe.check.present import CURRENT, STALE, UNKNOWN
-from anachron.probe.check.verdicts import VERDICT_SCHEMA, VERDICTS, WIN_RATES, verdict_in_words
-from anachron.report.terminal.verdicts import today_in_words
+from anachron.probe.check.urgency import since
+from anachron.probe.check.verdicts import (
+    VERDICT_SCHEMA,
+    VERDICTS,
+    WIN_RATES,
+    belief_in_words,
+    dates_in_words,
+    doubt_in_words,
+)
+from anachron.report.page.strips import Named, succession_strips
+from anachron.text.dates import bare_date
 
 SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "start_error_years", "end_error_years")
 # of a check by answers all doubts, of one by scores the first, and W by its dates
 DOUBTS = ("chance", "ranked_among", "win_rate_low", "win_rate_lost", "weaker_side", *WIN_RATES)
-TEXTS = ("subject", "relation", "object", "present", "answer", "answer_until", "left_out")
+TEXTS = ("subject", "relation", "object", "periods", "present", "answer", "answer_until", "left_out")
 JUDGED = (CURRENT, STALE, UNKNOWN)
+URGENCY = (STALE, WRONG_PERIOD, "unknown", "shaky", "known", "robust")  # in which order facts are told
+FIRST = 12  # facts with which the page opens; all are below
 Run = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckOnPage:
+    """A run that is a check. table: of `read_verdicts`. summary: its ``check.json``."""
+
+    table: pl.DataFrame
+    summary: Json
 
 
 def read_verdicts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
@@ -30,40 +53,130 @@ def read_verdicts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
     return schema.read(table, others=True)
 
 
-def verdict_columns(verdicts: Mapping[Run, pl.DataFrame], runs: Sequence[Run], ids: Sequence[str]) -> Json | None:
-    """None without a check; else ``order`` (of verdicts, the best first), ``runs`` and ``left_out``.
+def still_holding(checks: Iterable[CheckOnPage]) -> set[str]:
+    """The facts of which a file gives no end."""
+    rows = (row for check in checks for row in check.table.select("fact_id", "periods").iter_rows())
+    return {fact for fact, periods in rows if periods.endswith("/")}
 
-    verdicts: tables of `read_verdicts` by model, format and prefix. ``runs``: one record a run, null where it is no
-    check: the ``sentence`` of counts, and over the facts ``ids`` the columns ``verdict``, ``words``, ``present`` and
-    ``today``, null where there is none. ``left_out``: facts that were not asked with dates, why, and what is
-    said of them today.
+
+def verdict_columns(
+    checks: Mapping[Run, CheckOnPage],
+    runs: Mapping[Run, str],
+    ids: Sequence[str],
+    scores: Mapping[Run, pl.DataFrame],
+    named: Mapping[Run, Named],
+) -> Json | None:
+    """None without a check; else ``kinds`` (of verdicts and of what is said today, in the order in which facts are
+    told), ``runs`` and ``left_out``.
+
+    checks: by model, format and prefix. runs: of the page, with their names. scores: of those that have any, and
+    named: of the others whom they named (`anachron.report.page.answers.named_by_year`).
+
+    ``runs``: one record a run, null where it is no check: its ``place`` and ``name``, the ``sentence`` of counts, the
+    ``demands``, ``first`` (what is stale, then wrong periods, in words; at most `FIRST`) and how many ``more`` of these
+    there are, ``successions`` (`anachron.report.page.strips.succession_strips`), and over the facts ``ids`` the columns
+    ``verdict, present, answer, told, today`` (both sentences) and ``rank`` (its place in that order), null where there
+    is none. ``left_out``: facts that were not asked with dates, why, and what is said of them today.
     """
-    if not any(run in verdicts for run in runs):
+    if not any(run in checks for run in runs):
         return None
-    tables = [verdicts.get(run) for run in runs]
-    made = [None if table is None else {"sentence": _sentence(table)} | _columns(table, ids) for table in tables]
+    tables = [check.table for run in runs if (check := checks.get(run)) is not None]
     missing = [
-        {
-            "fact": f"{row['subject']} | {row['relation']} | {row['object']}",
-            "reason": "; ".join(filter(None, (row["left_out"], today_in_words(row)))),
-        }
+        {"fact": f"{row['subject']} | {row['relation']} | {row['object']}", "reason": _why_not(row)}
         for table in tables
-        if table is not None
         for row in table.filter(pl.col("left_out").is_not_null()).iter_rows(named=True)
     ]
-    once = list({str(item): item for item in missing}.values())  # two checks of one file leave out the same
-    return {"order": list(VERDICTS), "runs": made, "left_out": once}
+    said = {row for table in tables for row in table["present"].drop_nulls().to_list()}
+    return {
+        "kinds": [*URGENCY, *sorted(said - {STALE})],
+        "runs": [
+            None
+            if run not in checks
+            else {"place": place, "name": name} | _run(checks[run], ids, scores.get(run), named.get(run, {}))
+            for place, (run, name) in enumerate(runs.items())
+        ],
+        "left_out": list({str(item): item for item in missing}.values()),  # two checks of one file leave out the same
+    }
 
 
-def _columns(table: pl.DataFrame, ids: Sequence[str]) -> Json:
+def _run(check: CheckOnPage, ids: Sequence[str], scores: pl.DataFrame | None, named: Named) -> Json:
+    table = check.table
     by_id = {row["fact_id"]: row for row in table.filter(pl.col("verdict").is_not_null()).iter_rows(named=True)}
     rows = [by_id.get(fact) for fact in ids]
+    pressing = [row for kind in URGENCY[:2] for row in table.iter_rows(named=True) if URGENCY[_rank(row)] == kind]
     return {
-        "verdict": [row and row["verdict"] for row in rows],
-        "words": [row and verdict_in_words(row) for row in rows],
-        "present": [row and row["present"] for row in rows],
-        "today": [row and (today_in_words(row) or None) for row in rows],
+        "sentence": _sentence(table),
+        "demands": [{"said": _met(demand)} | demand for demand in check.summary["demands"]],
+        "first": [
+            {"kind": URGENCY[_rank(row)], "fact": row["fact_id"] if row["fact_id"] in by_id else None}
+            | {name: row[name] for name in ("subject", "relation")}
+            | {"words": _pressing(row)}
+            for row in pressing[:FIRST]
+        ],
+        "more": len(pressing[FIRST:]),
+        "successions": succession_strips(table, scores, named, ids, Date.parse(check.summary["as_of"])),
+        **{name: [row and row[name] for row in rows] for name in ("verdict", "present", "answer")},
+        "told": [row and told_in_words(row) for row in rows],
+        "today": [row and (present_in_words(row) or None) for row in rows],
+        "rank": [row and _rank(row) for row in rows],
     }
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    """Where a fact stands among those that are told; one without a verdict that is not stale comes last."""
+    kind = STALE if row["present"] == STALE else row["verdict"]
+    return URGENCY.index(kind) if kind in URGENCY else len(URGENCY) - 1
+
+
+def _met(demand: Mapping[str, Any]) -> str:
+    return "no verdict" if demand["error"] is not None else "passed" if demand["passed"] else "failed"
+
+
+def told_in_words(row: Mapping[str, Any]) -> str:
+    """What stands behind a verdict, in sentences: ``W 75 %. It is believed from 2010 on, 4 years too early.``"""
+    doubt = doubt_in_words(row)
+    share = f"W {100 * row['win_rate']:.0f} %{dates_in_words(row)}{doubt and ': '}{doubt}."
+    belief = belief_in_words(row).removeprefix(": ")
+    return f"{share} It is {belief}." if belief else share
+
+
+def present_in_words(row: Mapping[str, Any]) -> str:
+    """What a model answers about today, in a sentence; nothing of a fact that does not hold today."""
+    if row["present"] is None:
+        return ""
+    if row["present"] == STALE:
+        return f"Asked about today, {_pressing(row)}."
+    if row["present"] == CURRENT:
+        named = "" if row["answer"] is None else f", {row['answer']}"
+        return f"Asked about today, the model gives the right name{named}."
+    unknown = row["present"] == UNKNOWN
+    return "Asked about today, the model does not know." if unknown else f"Asked about today: {row['present']}."
+
+
+def _pressing(row: Mapping[str, Any]) -> str:
+    """Of a stale fact or of a wrong period what the model says, and what holds."""
+    if row["present"] == STALE:
+        return (
+            f"the model says {row['answer']}{_until(row)}; {row['object']} has held since {_day(since(row['periods']))}"
+        )
+    periods = (part.split("/") for part in row["periods"].split("; "))
+    held = "; ".join(f"{_day(start)} to {_day(end)}" if end else f"{_day(start)} on" for start, end in periods)
+    return f"{row['object']}, {held}, is {belief_in_words(row).removeprefix(': ')}"
+
+
+def _until(row: Mapping[str, Any]) -> str:
+    return f" (held until {_day(row['answer_until'])})" if row["answer_until"] else ""
+
+
+def _day(text: str) -> str:
+    """``1 May 2019``, as the page's timelines have it."""
+    date = Date.parse(text)
+    day = f"{date.day} " if date.day else ""
+    return day + bare_date(Date(date.year, date.month))
+
+
+def _why_not(row: Mapping[str, Any]) -> str:
+    return f"{row['left_out']}. {present_in_words(row)}".strip()
 
 
 def _sentence(table: pl.DataFrame) -> str:

@@ -6,8 +6,10 @@ from typing import Any
 import polars as pl
 
 from anachron.analysis.findings import p_words
+from anachron.core.dates import Date
 from anachron.io.files import Json
 from anachron.report.numbers import percent
+from anachron.text.dates import bare_date
 
 SHOWN = 10
 SAID = 0.5  # least chance of a curve that does not fall once, for it to be said
@@ -17,11 +19,15 @@ SHAPES = {"two falls": "two falls, at the first of which a share is left", "gap"
 def horizon_lines(summary: Json, kinds: pl.DataFrame | None = None) -> Iterator[str]:
     """summary: ``horizon.json`` of a run. kinds: its table, where it has one."""
     counts, model = summary["counts"], summary["model"]
-    yield f"{model}: {counts['changes']:,} changes asked about; it knows the subjects of {counts['known_subjects']:,}"
-    yield from _shares(counts)
-    if not summary["told"]:
-        yield f"cannot tell until when it learned: {summary['reason']}"
+    if summary["told"]:
+        half = summary["halving"]
+        date, low, high = (bare_date(Date.parse(half[name])) for name in ("date", "low", "high"))
+        yield f"{model} learned until {date} ({low} to {high})"
     else:
+        yield f"{model}: cannot tell until when it learned: {summary['reason']}"
+    yield f"{counts['changes']:,} changes asked about; it knows the subjects of {counts['known_subjects']:,}"
+    yield from _shares(counts)
+    if summary["told"]:
         half, end = summary["halving"], summary.get("end")
         yield f"halving date: {half['date']} (95 %: {half['low']} to {half['high']})"
         if end is not None:
