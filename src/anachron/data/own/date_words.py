@@ -1,4 +1,4 @@
-"""Words in the dates of a file: months, "since", "until" and "today", in the bundled languages and Portuguese."""
+"""Words in the dates of a file: months, "since", "until" and "today", in the bundled languages."""
 
 import re
 import unicodedata
@@ -15,7 +15,6 @@ _STILL = (
     "aujourdhui", "actual", "actualmente", "en curso", "hoje", "agora", "atual", "atualmente",
     "em curso",
 )  # fmt: skip
-_ALSO = ("pt",)  # languages without a file, whose months are read too
 _SHORT = {"sept": 9, "set": 9, "maerz": 3, "marz": 3, "jaenner": 1, "janner": 1, "feber": 2}  # beside those of CLDR
 _SINCE = re.compile(r"(?:since|from|seit|ab|depuis|dès|desde)(?: (?:the|dem|le|la|el|o))? (?=\S)", re.IGNORECASE)
 _UNTIL = re.compile(
@@ -37,7 +36,7 @@ def months() -> Mapping[str, int]:
     from babel.dates import get_month_names
 
     found: dict[str, set[int]] = defaultdict(set)
-    for locale in (*language_files(), *_ALSO):
+    for locale in language_files():
         for width in ("wide", "abbreviated"):
             for context in ("format", "stand-alone"):
                 for number, name in get_month_names(width, context, locale).items():
