@@ -110,8 +110,12 @@ def test_the_order_against_loops(drawn: list[tuple[str, str, str | None, str | N
     groups: dict[tuple[str, str], list[tuple[int, str | None, str | None]]] = {}
     for n, subject, relation, verdict, present in rows:
         groups.setdefault((subject, relation), []).append((n, verdict, present))
-    stale = [g for g in groups.values() if any(present == "stale" for _, _, present in g)]
-    wrong = [g for g in groups.values() if g not in stale and any(v == "wrong period" for _, v, _ in g)]
-    rest = [g for g in groups.values() if g not in stale and g not in wrong]
-    expected = [n for g in (*stale, *wrong, *rest) for n, _, _ in g]
+    order = ["wrong period", "unknown", "shaky", "known"]  # then robust, and what was not asked with dates
+    left, expected = list(groups.values()), []
+    for is_next in (
+        lambda v, p: p == "stale", *(lambda v, p, kind=kind: v == kind for kind in order), lambda v, p: True
+    ):  # fmt: skip
+        first = [g for g in left if any(is_next(v, p) for _, v, p in g)]
+        expected += [n for g in first for n, _, _ in g]
+        left = [g for g in left if g not in first]
     assert urgent_first(pl.DataFrame(rows, schema, orient="row"))["n"].to_list() == expected

@@ -9,6 +9,8 @@ from anachron.io.files import Json
 from anachron.probe.check.levels import WRONG_PERIOD
 from anachron.probe.check.present import STALE
 
+URGENCY = (STALE, WRONG_PERIOD, "unknown", "shaky", "known", "robust")  # in which order facts are told
+_RANKS = {kind: place for place, kind in enumerate(URGENCY)}
 _ROW = "row of the check"  # a name that no column of it has
 
 
@@ -42,13 +44,15 @@ def stale_in_words(fact: Mapping[str, Any]) -> str:
 
 
 def urgent_first(verdicts: pl.DataFrame) -> pl.DataFrame:
-    """The facts of a check, those of one subject and relation together: first where one is stale, then where one has a
-    wrong period, then the rest; otherwise in their order."""
+    """The facts of a check, those of one subject and relation together, in the order of the most urgent of each
+    (`URGENCY`); otherwise in their order."""
     group = ["subject", "relation"]
-    rank = (
-        pl.when((pl.col("present") == STALE).any().over(group)).then(0)
-        .when((pl.col("verdict") == WRONG_PERIOD).any().over(group)).then(1)
-        .otherwise(2)
-    )  # fmt: skip
+    kind = pl.when(pl.col("present") == STALE).then(pl.lit(STALE)).otherwise("verdict")
+    rank = kind.replace_strict(_RANKS, default=len(URGENCY) - 1, return_dtype=pl.Int64)
     placed = verdicts.with_row_index(_ROW)
-    return placed.sort(rank, pl.col(_ROW).min().over(group), _ROW).drop(_ROW)
+    return placed.sort(rank.min().over(group), pl.col(_ROW).min().over(group), _ROW).drop(_ROW)
+
+
+def rank_of(row: Mapping[str, Any]) -> int:
+    """The place in `URGENCY` of a fact of a check; one without a verdict that is not stale comes last."""
+    return _RANKS.get(STALE if row["present"] == STALE else row["verdict"], len(URGENCY) - 1)

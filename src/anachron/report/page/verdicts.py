@@ -10,9 +10,8 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.io.files import Json
 from anachron.io.schemas import ColumnSchema, Schema
-from anachron.probe.check.levels import WRONG_PERIOD
 from anachron.probe.check.present import CURRENT, STALE, UNKNOWN
-from anachron.probe.check.urgency import since
+from anachron.probe.check.urgency import URGENCY, rank_of, since
 from anachron.probe.check.verdicts import (
     VERDICT_SCHEMA,
     VERDICTS,
@@ -29,7 +28,6 @@ SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "st
 DOUBTS = ("chance", "ranked_among", "win_rate_low", "win_rate_lost", "weaker_side", *WIN_RATES)
 TEXTS = ("subject", "relation", "object", "periods", "present", "answer", "answer_until", "left_out")
 JUDGED = (CURRENT, STALE, UNKNOWN)
-URGENCY = (STALE, WRONG_PERIOD, "unknown", "shaky", "known", "robust")  # in which order facts are told
 FIRST = 12  # facts with which the page opens; all are below
 Run = tuple[str, ...]
 
@@ -103,12 +101,12 @@ def _run(check: CheckOnPage, ids: Sequence[str], scores: pl.DataFrame | None, na
     table = check.table
     by_id = {row["fact_id"]: row for row in table.filter(pl.col("verdict").is_not_null()).iter_rows(named=True)}
     rows = [by_id.get(fact) for fact in ids]
-    pressing = [row for kind in URGENCY[:2] for row in table.iter_rows(named=True) if URGENCY[_rank(row)] == kind]
+    pressing = [row for kind in URGENCY[:2] for row in table.iter_rows(named=True) if URGENCY[rank_of(row)] == kind]
     return {
         "sentence": _sentence(table),
         "demands": [{"said": _met(demand)} | demand for demand in check.summary["demands"]],
         "first": [
-            {"kind": URGENCY[_rank(row)], "fact": row["fact_id"] if row["fact_id"] in by_id else None}
+            {"kind": URGENCY[rank_of(row)], "fact": row["fact_id"] if row["fact_id"] in by_id else None}
             | {name: row[name] for name in ("subject", "relation")}
             | {"words": _pressing(row)}
             for row in pressing[:FIRST]
@@ -118,14 +116,8 @@ def _run(check: CheckOnPage, ids: Sequence[str], scores: pl.DataFrame | None, na
         **{name: [row and row[name] for row in rows] for name in ("verdict", "present", "answer")},
         "told": [row and told_in_words(row) for row in rows],
         "today": [row and (present_in_words(row) or None) for row in rows],
-        "rank": [row and _rank(row) for row in rows],
+        "rank": [row and rank_of(row) for row in rows],
     }
-
-
-def _rank(row: Mapping[str, Any]) -> int:
-    """Where a fact stands among those that are told; one without a verdict that is not stale comes last."""
-    kind = STALE if row["present"] == STALE else row["verdict"]
-    return URGENCY.index(kind) if kind in URGENCY else len(URGENCY) - 1
 
 
 def _met(demand: Mapping[str, Any]) -> str:
