@@ -12,7 +12,7 @@ from anachron.cli.commands import as_published, setting
 from anachron.cli.groups import grouped
 from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions
 from anachron.cli.output import print_json, say, stdout, tell_facts
-from anachron.cli.outputs import FILE, FOLDER
+from anachron.cli.outputs import DEFAULT_RUN, FILE, NAMED_FOLDER
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def check(
         typer.Option(help="Facts with subject, relation, object, start, end: .csv, .tsv, .jsonl, .json, .parquet."),
     ],
     out: Annotated[
-        Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page."), FOLDER
-    ],
+        Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page."), NAMED_FOLDER
+    ] = DEFAULT_RUN,
     as_of: AsOf = None,
     limit: FactLimit = None,
     language: Language = None,

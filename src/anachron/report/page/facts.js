@@ -24,8 +24,15 @@ const ROBUST = { all: "● at all three", some: "◐ at ", none: "○ at none", 
 const verdictOf = (column, i, run = state.run) => data.verdicts?.runs[run]?.[column][i] ?? null;
 
 const hasPopularity = facts.popularity.some(known);
-/** W of a fact under the run that is looked at; of one that asked, which asks by year, that by year. */
-const winRateOf = (i) => data.metrics[state.run][data.asked[state.run] ? "year" : state.level].win_rate[i];
+/** W of a fact under a run, the one that is looked at or another; of one that asked, which asks by year, that by year. */
+const winRateOf = (i, run = state.run) => data.metrics[run][data.asked[run] ? "year" : state.level].win_rate[i];
+const BESIDE = 4; // runs that are told side by side for each fact
+const others = () => data.runs.map((_, run) => run).filter((run) => run !== state.run);
+/** What the other runs make of a fact; of a single one without its name. */
+const besideOf = (i) => others().map((run) => {
+  const said = [percent(winRateOf(i, run)), verdictOf("verdict", i, run), verdictOf("present", i, run)].filter(known).join(", ");
+  return others().length > 1 ? `${data.runs[run].name}: ${said}` : said;
+}).join("; ");
 
 const COLUMNS = [
   { key: "subject", title: "Subject", of: (i) => facts.subject[i] },
@@ -44,7 +51,10 @@ const COLUMNS = [
   { key: "verdict", title: "Verdict", of: (i) => (known(verdictOf("verdict", i)) ? -data.verdicts.order.indexOf(verdictOf("verdict", i)) : null),
     text: (i) => verdictOf("verdict", i) ?? "–" },
   { key: "present", title: "Today", of: (i) => verdictOf("present", i) },
-].filter(({ key }) => (key !== "popularity" || hasPopularity) && (data.verdicts || (key !== "verdict" && key !== "present")));
+  // In the order of how far the first of the others is from the run that is looked at
+  { key: "beside", title: data.runs.length > 2 ? "Other runs" : "Other", of: (i) => (known(winRateOf(i)) && known(winRateOf(i, others()[0])) ? winRateOf(i) - winRateOf(i, others()[0]) : null),
+    text: besideOf },
+].filter(({ key }) => key !== "beside" || (data.runs.length > 1 && data.runs.length <= BESIDE)).filter(({ key }) => (key !== "popularity" || hasPopularity) && (data.verdicts || (key !== "verdict" && key !== "present")));
 
 /** What the filters say; problems name the fields that could not be read. */
 function readFilters() {
