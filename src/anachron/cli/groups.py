@@ -53,11 +53,15 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     def called(**values: Any) -> None:
         overwrite, context = values.pop(OVERWRITE, False), values.pop(CONTEXT, None)
         name = "" if context is None else context.command_path.partition(" ")[2]
-        for option, output in outputs.items():
-            if output.named and context.get_parameter_source(option).name == "DEFAULT":
-                values[option] = default_out(name, values)
-                say(f"run folder: {values[option]} (--out names another)")
+        named = [
+            option
+            for option, output in outputs.items()
+            if output.named and context.get_parameter_source(option).name == "DEFAULT"
+        ]
+        values |= {option: default_out(name, values) for option in named}
         with guarded(name, annotations, values, overwrite=overwrite):
+            for option in named:
+                say(f"run folder: {values[option]} (--out names another)")
             run(values)
 
     def run(values: dict[str, Any]) -> None:
