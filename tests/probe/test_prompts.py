@@ -102,7 +102,7 @@ def test_prompts_that_cannot_be_rebuilt_are_not_guessed(lm, data: Dataset, facts
         pl.when(pl.col("time").is_null()).then("prompt").otherwise("Well, " + pl.col("prompt")).alias("prompt")
     )
     run_probe(lm, replace(data, name="gone.csv", table=reworded, about=None), tmp_path / "run")
-    with pytest.raises(DataError, match="cannot be rebuilt .*gone.csv.*--dataset"):
+    with pytest.raises(DataError, match=r"cannot be rebuilt .*gone\.csv.*--dataset"):
         prompts_of_run(tmp_path / "run")
     with pytest.raises(DataError, match="is not what the run scored; name the file"):
         prompts_of_run(tmp_path / "run", str(facts))

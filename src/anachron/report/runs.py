@@ -71,13 +71,15 @@ class Kept:
     @cached_property
     def what(self) -> str:
         """The command that made it. A check that was killed is told by how it chooses its dates."""
-        kind, settings = kind_in(self.record), self.settings
-        if kind is Kind.EDITS:
-            return "evaluate"
+        settings, named = self.settings, self.record.get("kind")
+        if named is not None and named not in tuple(Kind):
+            return str(named)  # of a later version
         if _of_changes(self.record):
             return "horizon"
-        of_check = CHECK_SUMMARY in self.files or (self.record["status"] != "done" and "sampling" in settings)
-        return "check" if of_check else "probe" if kind is not None else str(self.record.get("kind"))
+        if kind_in(self.record) is Kind.EDITS:
+            return "evaluate"
+        killed = self.record["status"] != "done" and "sampling" in settings
+        return "check" if CHECK_SUMMARY in self.files or killed else "probe"
 
 
 def record_folder(run: Place) -> Place | None:
@@ -189,7 +191,8 @@ def _of_check(summary: Json) -> tuple[Json, str]:
     stale = summary["present"].get(STALE, 0)
     numbers = {name: summary[name] for name in ("facts", "win_rate", "robustness", "verdicts", "passed")}
     judged = f"; {'passed' if summary['passed'] else 'FAILED'}" if summary["demands"] else ""
-    words = f"{stale} stale, W {percent(summary['win_rate'])} %; {summary['facts']:,} facts{judged}"
+    share = "" if summary["win_rate"] is None else f", W {percent(summary['win_rate'])} %"  # no choice could be read
+    words = f"{stale} stale{share}; {summary['facts']:,} facts{judged}"
     return {"stale": stale, **numbers}, words
 
 

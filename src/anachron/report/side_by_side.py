@@ -106,11 +106,7 @@ def compare_runs(folders: Sequence[Path | str]) -> SideBySide:
     if len(kinds) > 1 and kinds & {"horizon", "evaluate"}:
         raise ConfigError(f"runs of {' and '.join(sorted(kinds))} have no facts in common; compare runs of one kind")
     runs = _on_shared_dates(_with_names(found, folders))
-    pairs = [
-        (first, run)
-        for run in runs
-        if (first := next(one for one in runs if one.group == run.group)) is not run
-    ]
+    pairs = [(first, run) for run in runs if (first := next(one for one in runs if one.group == run.group)) is not run]
     made = [_compare(first, run) for first, run in pairs]
     if not made:
         raise ConfigError("the runs have no method of editing in common; nothing to compare")
