@@ -26,6 +26,10 @@ BAD: dict[tuple[str, ...], list[list[str]]] = {
                  ("broken.json", "none.json")],
     ("score",): [["demo", "--input", file, *OUT] for file in ("broken.json", "none.jsonl", "empty.jsonl")]
     + [["./broken", "--input", "pairs.jsonl", *OUT], ["demo", "--input", "pairs.jsonl", "--edit", "broken.json", *OUT]],
+    ("runs", "list"): [["none"]],
+    ("runs", "show"): [["none"], ["broken"]],
+    ("runs", "compare"): [["none", "broken"], ["broken"]],
+    ("runs", "export"): [["none", "scores.csv"], ["broken", "scores.csv"]],
     ("probe",): [["demo", "--dataset", file, "--out", "o"] for file in ("facts.csv", "statements.csv", "none.csv")]
     + [["./broken", "--dataset", "mini", "--out", "o"]],
     ("metrics",): [[file, "--out", "o"] for file in ("broken", "facts.csv", "none")],

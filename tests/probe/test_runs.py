@@ -1,5 +1,7 @@
 """Run folders made by hand: what is refused, found, labelled and read."""
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -52,8 +54,11 @@ def test_labels_say_what_differs():
 
 
 def test_labels_that_cannot_be_told_apart_are_refused():
-    with pytest.raises(ConfigError, match=r"2 runs are all called 'gpt2', raw, prefix none.*--label"):
+    same = r"2 runs are all called 'gpt2', raw, prefix none.*anachron runs rename "
+    with pytest.raises(ConfigError, match=f"{same}RUN NAME"):
         unique_labels([record(seed=1), record(seed=2)])
+    with pytest.raises(ConfigError, match=f"{same}'my runs/b' NAME"):
+        unique_labels([record(seed=1), record(seed=2)], [Path("a"), Path("my runs/b")])
     with pytest.raises(ConfigError, match="'gpt2 float32'"):
         unique_labels([record(), record(dtype="bfloat16"), record(label="gpt2 float32")])
 

@@ -234,7 +234,7 @@ def test_a_fact_without_matches_has_a_dash(page):
     page.fill("#search", "object 5")
     rows = [cells(page, i) for i in range(page.locator("#facts-table tbody tr").count())]
     (row,) = [row for row in rows if row[2] == "Object 5"]
-    assert row[-2:] == ["–", "–"]
+    assert row[-3:-1] == ["–", "–"]
 
 
 @pytest.mark.full
@@ -357,9 +357,13 @@ def test_the_chosen_run_decides_w(page, study):
         known = global_win_rates(study, run)
         fact = listed(page)[-1]
         last = cells(page, page.locator("#facts-table tbody tr").count() - 1)
-        assert last[-2].replace("\u00a0", " ") == f"{100 * known[fact]:.1f} %"
+        assert last[-3].replace("\u00a0", " ") == f"{100 * known[fact]:.1f} %"
+        beside = [global_win_rates(study, other).get(fact) for other in range(len(study.runs)) if other != run]
+        words = ["–" if share is None else f"{100 * share:.1f} %" for share in beside]
+        told = last[-1].replace("\u00a0", " ").split("; ")
+        assert [text.rpartition(": ")[2] for text in told] == words  # the other runs, side by side
         page.click("#previous-page")
-        shown.append(last[-2])
+        shown.append(last[-3])
     assert shown[0] != shown[1]
 
 
@@ -461,7 +465,8 @@ def test_everything_works_from_the_keyboard(page, study):
     page.focus("#facts-table th[data-key=win_rate] button")
     page.keyboard.press("Enter")
     assert page.get_attribute("#facts-table th[data-key=win_rate]", "aria-sort") == "descending"
-    page.keyboard.press("Tab")  # to the last header
+    page.keyboard.press("Tab")  # to the header of R
+    page.keyboard.press("Tab")  # to that of the other runs, the last
     page.keyboard.press("Tab")  # to the first row
     page.keyboard.press("ArrowDown")
     fact = page.evaluate(f"{DATA}.facts.id[document.activeElement.dataset.fact]")

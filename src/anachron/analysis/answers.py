@@ -46,7 +46,10 @@ def answers_of(runs: Iterable[tuple[str, str, Json, pl.DataFrame]]) -> Answers:
     for model, asked_by, summary, facts in runs:
         key = dict(zip(RUN_KEY, (model, asked_by), strict=True))
         if any(all(row[name] == value for name, value in key.items()) for row in rows):
-            raise ConfigError(f"two runs are both called {model!r}, asked by {asked_by}; ask with different --label")
+            raise ConfigError(
+                f"two runs are both called {model!r}, asked by {asked_by}; give one another name: "
+                "anachron runs rename RUN NAME"
+            )
         named = {"open_named": sum(summary["open"][name] for name in OPEN)}
         rows.append({name: (summary | key | named).get(name) for name in RUNS_SCHEMA})
         renamed = facts.rename(LABELS).select(*(pl.lit(value).alias(name) for name, value in key.items()), pl.all())

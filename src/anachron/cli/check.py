@@ -21,7 +21,7 @@ from anachron.cli.options import (
     ReadingOptions,
 )
 from anachron.cli.output import print_json, say, stdout, tell_facts
-from anachron.cli.outputs import FILE, FOLDER
+from anachron.cli.outputs import DEFAULT_RUN, FILE, NAMED_FOLDER
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def check(
         typer.Option(help="Facts with subject, relation, object, start, end: CSV, spreadsheet, JSON or Parquet."),
     ],
     out: Annotated[
-        Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page."), FOLDER
-    ],
+        Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page."), NAMED_FOLDER
+    ] = DEFAULT_RUN,
     reading: ReadingOptions,
     as_of: AsOf = None,
     limit: FactLimit = None,

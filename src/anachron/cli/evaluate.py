@@ -12,7 +12,7 @@ from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
-from anachron.cli.outputs import FILE, FOLDER
+from anachron.cli.outputs import DEFAULT_RUN, FILE, FOLDER, NAMED_FOLDER
 from anachron.edit.methods import METHODS
 
 if TYPE_CHECKING:
@@ -249,7 +249,9 @@ def evaluate(
             "'ROME METO' edits the old fact too, both with their dates."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Run folder; further methods can be added to a finished one."), FOLDER],
+    out: Annotated[
+        Path, typer.Option(help="Run folder; further methods can be added to a finished one."), NAMED_FOLDER
+    ] = DEFAULT_RUN,
     style: PrintStyle = "plain",
     measured: EvaluationOptions,
     selected: UpdatesOptions,

@@ -14,7 +14,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.models import OptionInfo
 
-from anachron.cli.outputs import guarded, outputs_of
+from anachron.cli.output import say
+from anachron.cli.outputs import default_out, guarded, outputs_of
 
 OVERWRITE = "overwrite"
 VALUES: dict[type, str] = {int: "N", float: "X", Path: "PATH", list[str]: "TEXT", str: "TEXT"}  # in the help
@@ -52,7 +53,15 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     def called(**values: Any) -> None:
         overwrite, context = values.pop(OVERWRITE, False), values.pop(CONTEXT, None)
         name = "" if context is None else context.command_path.partition(" ")[2]
+        named = [
+            option
+            for option, output in outputs.items()
+            if output.named and context.get_parameter_source(option).name == "DEFAULT"
+        ]
+        values |= {option: default_out(name, values) for option in named}
         with guarded(name, annotations, values, overwrite=overwrite):
+            for option in named:
+                say(f"run folder: {values[option]} (--out names another)")
             run(values)
 
     def run(values: dict[str, Any]) -> None:

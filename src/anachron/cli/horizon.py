@@ -11,7 +11,7 @@ from anachron.cli.commands import setting
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions, ReadingOptions
 from anachron.cli.output import print_json, run_folders, say, stdout, warn
-from anachron.cli.outputs import RUN
+from anachron.cli.outputs import DEFAULT_RUN, NAMED_RUN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def horizon(
         typer.Argument(help="Hub names, folders, GGUF files, or demo; or run folders of earlier horizons."),
     ],
     out: Annotated[
-        Path, typer.Option(help="Run folder; with several models, a folder with a run folder for each."), RUN
-    ] = Path("horizon-run"),
+        Path, typer.Option(help="Run folder; with several models, a folder with a run folder for each."), NAMED_RUN
+    ] = DEFAULT_RUN,
     asked: ChangeOptions,
     texts: TextOptions,
     scorer: ScorerOptions,

@@ -57,6 +57,7 @@ app = App(
 ON_STORES = {
     ("wikidata", "ingest"), ("wikidata", "rebucket"), ("wikidata", "pageviews"), ("wikidata", "explain"),
     ("build", "facts"), ("build", "updates"), ("build", "timestress"), ("build", "statements"), ("verbalize",),
+    ("runs", "list"), ("runs", "show"),
 }  # fmt: skip
 STORE = re.compile(r"(?:--[a-z-]+=|-[a-z])?((?:s3|gs|s3a|s3n|gcs|az|abfss?|hdfs)://.*)", re.IGNORECASE)
 METHOD = re.compile(r"[A-Z][A-Za-z]*(\+L)?( dated| METO)?,?")  # as a method of editing is written
@@ -98,7 +99,7 @@ for module in (wikidata_fetch, wikidata, wikidata_explain):
     module.register(wikidata_app)
 
 runs_app = App(
-    help='Manage existing runs.\n\nExample: anachron runs rename runs/gpt2 "GPT-2, small"',
+    help="See which runs there are, compare them, and export or rename them.\n\nExample: anachron runs list",
     add_completion=False,
 )
 app.add_typer(runs_app, name="runs")

@@ -10,7 +10,9 @@ rules round the command:
 * A second process that would write to the same place is refused in one line, before it has done any work.
 """
 
+import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -38,10 +40,12 @@ class Output:
     kind: ``file``, held to all the rules; ``kept``, a file that the command itself replaces by nothing else;
     ``folder``, whose content the command knows to be its own or not; ``run``, a run folder, which is locked by itself
     and belongs to one set of settings. beside: the files, further than the manifest, that are written with a file.
+    named: a run folder that is called by its command, model and data where none is given (`default_out`).
     """
 
     kind: Literal["file", "kept", "folder", "run"]
     beside: Callable[["Place"], Iterable["Place"]] = _nothing
+    named: bool = False
 
 
 def _beside_questions(out: "Place") -> Iterable["Place"]:
@@ -65,6 +69,9 @@ def _beside_updates(out: "Place") -> Iterable["Place"]:
 FILE, KEPT, FOLDER, RUN = Output("file"), Output("kept"), Output("folder"), Output("run")
 QUESTIONS, STATEMENTS = Output("file", _beside_questions), Output("file", _beside_statements)
 UPDATES = Output("file", _beside_updates)
+NAMED_FOLDER, NAMED_RUN = Output("folder", named=True), Output("run", named=True)
+RUNS, DEFAULT_RUN = Path("runs"), Path("runs/NAME")  # where runs lie, and how the help calls the default
+LONGEST = 80  # letters of a default name
 # Options that are texts: what a file is made of without being a path, what may be a path, and a word or a file
 NO_PATHS = frozenset({"method", "llm", "base_url", "revision", "dataset_revision", "split"})
 DECIDING = NO_PATHS | {"updates", "dataset"}
@@ -84,6 +91,23 @@ def outputs_of(annotations: Mapping[str, Any]) -> dict[str, Output]:
         for marker in get_args(annotation)
         if isinstance(marker, Output)
     }
+
+
+def default_out(command: str, values: Mapping[str, Any]) -> Path:
+    """``runs/check-gpt2-facts``: where a command puts a run that is given no place, of its models and data.
+
+    The same command has the same place, so that it goes on there when it is repeated after a kill; with other settings
+    the folder refuses it. Of a path or a hub name the last part counts; a name that is too long ends in its checksum.
+    """
+    data = (values.get(name) for name in ("dataset", "facts", "updates", "changes"))
+    models = values["model"] if isinstance(values["model"], list) else [values["model"]]
+    names = [one for given in models for one in ([given] if _exists(given) else given.split(","))]
+    parts = [Path(name).resolve().name for name in names]  # as it is called in tables
+    parts += [Path(str(one)).stem for one in data if one is not None]
+    name = re.sub(r"[^\w.-]+", "_", "-".join([*command.split(), *parts]))
+    if len(name) > LONGEST:
+        name = f"{name[: LONGEST - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return RUNS / name
 
 
 @contextmanager

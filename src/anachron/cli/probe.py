@@ -10,7 +10,7 @@ from anachron.cli.asking import AskOptions, Models
 from anachron.cli.groups import grouped
 from anachron.cli.options import DatasetOptions, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions, Resamples
 from anachron.cli.output import print_json, run_folders, say, stdout, warn
-from anachron.cli.outputs import FILE, RUN
+from anachron.cli.outputs import DEFAULT_RUN, FILE, NAMED_RUN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ def probe(
         list[str], typer.Argument(help="Hub names, folders, or demo; separate several with spaces or commas.")
     ],
     dataset: Annotated[str, typer.Option(help="Dated statements: a file, a hub name or a bundled name.")],
-    out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders."), RUN],
+    out: Annotated[
+        Path, typer.Option(help="Run folder; with several models, a folder of run folders."), NAMED_RUN
+    ] = DEFAULT_RUN,
     texts: TextOptions,
     scorer: ScorerOptions,
     replicas: ReplicaOptions,

@@ -29,6 +29,7 @@ from anachron.io.files import (
 )
 from anachron.io.jobs import ELSEWHERE, Warn, locked, now, refuse_others
 from anachron.io.servers import same_servers
+from anachron.io.stores import Place, StorePath
 from anachron.io.tables import parse_table, table_bytes
 
 RUN_FILE = "run.json"
@@ -68,10 +69,10 @@ def kind_of(path: Path | str) -> Kind | None:
     """What kind of run a folder holds, finished or not, by its record; None where it holds none."""
     file = Path(path) / RUN_FILE
     record = read_json(file) if file.is_file() else None
-    return _kind(record) if isinstance(record, dict) and isinstance(record.get("settings"), dict) else None
+    return kind_in(record) if isinstance(record, dict) and isinstance(record.get("settings"), dict) else None
 
 
-def _kind(record: Json) -> Kind | None:
+def kind_in(record: Json) -> Kind | None:
     """By what a record says; one that was written before records said it is told by its settings."""
     settings = record["settings"]
     if record.get("kind") in tuple(Kind):
@@ -100,29 +101,12 @@ class RunFolder:
     @property
     def kind(self) -> Kind | None:
         """What kind of run it is; None of a kind that this version does not know."""
-        return _kind(self.record)
+        return kind_in(self.record)
 
     @classmethod
     def read(cls, path: Path) -> "RunFolder":
         """One that is there. Raises `DataError` where its record is damaged, of an earlier version, or none."""
-        file, again = path / RUN_FILE, "repeat the command that made the folder, with a new --out"
-        try:
-            record = read_json(file)
-        except DataError as error:
-            raise DataError(f"{error}; {again}") from error
-        if (
-            isinstance(record, dict)
-            and isinstance(record.get("settings"), dict)
-            and not {"format", "sha256"} & {*record}
-        ):
-            raise DataError(
-                f"{path} holds a run of an earlier version, whose record says neither how the model was configured nor "
-                f"what its files held, so its numbers are not trusted; {again}"
-            )
-        if fault := _fault(record):
-            raise DataError(f"{file} is not the record of a run as it was written: {fault}; {again}")
-        del record["sha256"]
-        return cls(path, record)
+        return cls(path, read_record(path))
 
     @classmethod
     def open(cls, path: Path, settings: Json) -> "RunFolder":
@@ -208,14 +192,7 @@ class RunFolder:
 
     def read_file(self, name: str) -> bytes:
         """What a file holds. Raises `DataError` where it is not as it was written."""
-        path = Path(normpath(self.path / name))  # a file beside the folder is told by its place
-        wanted = self.record["files"].get(name)
-        if wanted is None:
-            raise DataError(f"{path} is not among the files of {self.path / RUN_FILE}; {REPAIR}")
-        content = read_bytes(path)
-        if hashlib.sha256(content).hexdigest() != wanted:
-            raise DataError(f"{path} is damaged (it does not have the SHA-256 that {RUN_FILE} names); {REPAIR}")
-        return content
+        return read_recorded(self.path, self.record, name)
 
     def holds(self, name: str) -> bool:
         """Whether a file is there or should be; it may be damaged."""
@@ -237,6 +214,37 @@ class RunFolder:
             return True
         warn(f"{path} {fault}; it is made again")
         return False
+
+
+def read_record(folder: Place) -> Json:
+    """The record of a run, which may lie on a store. Raises as `RunFolder.read`."""
+    file, again = folder / RUN_FILE, "repeat the command that made the folder, with a new --out"
+    try:
+        record = read_json(file)
+    except DataError as error:
+        raise DataError(f"{error}; {again}") from error
+    if isinstance(record, dict) and isinstance(record.get("settings"), dict) and not {"format", "sha256"} & {*record}:
+        raise DataError(
+            f"{folder} holds a run of an earlier version, whose record says neither how the model was configured nor "
+            f"what its files held, so its numbers are not trusted; {again}"
+        )
+    if fault := _fault(record):
+        raise DataError(f"{file} is not the record of a run as it was written: {fault}; {again}")
+    return {name: value for name, value in record.items() if name != "sha256"}
+
+
+def read_recorded(folder: Place, record: Json, name: str) -> bytes:
+    """What a file of a run with this record holds. Raises as `RunFolder.read_file`."""
+    path: Place = Path(normpath(folder / name)) if isinstance(folder, Path) else folder / name
+    if isinstance(path, StorePath) and name.startswith("../"):  # a file beside the folder is told by its place
+        path = folder.parent / name.removeprefix("../")
+    wanted = record["files"].get(name)
+    if wanted is None:
+        raise DataError(f"{path} is not among the files of {folder / RUN_FILE}; {REPAIR}")
+    content = read_bytes(path)
+    if hashlib.sha256(content).hexdigest() != wanted:
+        raise DataError(f"{path} is damaged (it does not have the SHA-256 that {RUN_FILE} names); {REPAIR}")
+    return content
 
 
 def _of_one_server(stored: Json, wanted: Json) -> tuple[Json, Json, str]:

@@ -7,10 +7,11 @@ run goes) and, once done, ``scores.parquet`` (all parts in the order of the data
 and ``asked.csv`` (the question of each fact).
 """
 
-from collections import Counter
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -66,9 +67,13 @@ def rename(run: RunFolder, label: str) -> None:
         raise ConfigError(f"label {label!r}: give a name that is not empty and not {POOLED!r}")
     run.record["settings"]["label"] = label
     run.save()
-    for name in (SCORES_FILE, DECOYS_FILE):
-        if name in run.record["files"]:
+    for name in list(run.record["files"]):
+        if name in (SCORES_FILE, DECOYS_FILE, WORDINGS_FILE):
             run.write_table(name, run.read_table(name).with_columns(pl.lit(label).alias("model")))
+        elif name.endswith(".json"):  # check.json, ask.json, horizon.json
+            found = run.read_json(name)
+            if isinstance(found, dict) and "model" in found:
+                run.write_json(name, found | {"model": label})
 
 
 def rename_run(path: Path | str, label: str) -> str:
@@ -174,7 +179,8 @@ def find_sources(paths: Iterable[Path | str]) -> list[ScoreSource]:
             sources += [ScoreSource(run.path / SCORES_FILE, run.record["settings"]["label"], run) for run in runs]
     if not sources:
         raise DataError("no score table and no run given")
-    labels = unique_labels([source.record or {} for source in sources])
+    folders = [None if source.run is None else source.run.path for source in sources]
+    labels = unique_labels([source.record or {} for source in sources], folders)
     return [replace(source, label=label) for source, label in zip(sources, labels, strict=True)]
 
 
@@ -215,10 +221,17 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def unique_labels(records: Sequence[Json]) -> list[str | None]:
+def rename_hint(folder: Path | None) -> str:
+    """How to tell a run from another of the same name."""
+    run = "RUN" if folder is None else shlex.quote(str(folder))
+    return f"give one another name, which scores nothing again: anachron runs rename {run} NAME"
+
+
+def unique_labels(records: Sequence[Json], folders: Sequence[Path | None] = ()) -> list[str | None]:
     """One label a run: its own, or where runs of that label differ, with more of the model's path, dtype and revision.
 
     ``None`` for records without settings (bare tables). Raises `ConfigError` when two runs cannot be told apart.
+    folders: of the runs, for its message.
     """
     settings = [record.get("settings") for record in records]
     labels: list[str | None] = []
@@ -232,12 +245,13 @@ def unique_labels(records: Sequence[Json]) -> list[str | None]:
         named_by_path = all(one["label"] == Path(name).resolve().name for name in models)
         label = dict(zip(models, distinct_names(models), strict=True))[str(one.get("model"))] if named_by_path else None
         labels.append(" ".join([label or one["label"], *(str(one.get(n)) for n in telling)]))
-    keys = Counter(
-        (label, one["format"], one["prefix"]) for label, one in zip(labels, settings, strict=True) if one is not None
-    )
-    for (label, form, prefix), times in keys.items():
-        if times > 1:
+    places: dict[tuple[Any, ...], list[Path | None]] = {}
+    for label, one, folder in zip(labels, settings, folders or [None] * len(labels), strict=True):
+        if one is not None:
+            places.setdefault((label, one["format"], one["prefix"]), []).append(folder)
+    for (label, form, prefix), same in places.items():
+        if len(same) > 1:
             raise ConfigError(
-                f"{times} runs are all called {label!r}, {form}, prefix {prefix}; probe them with different --label"
+                f"{len(same)} runs are all called {label!r}, {form}, prefix {prefix}; {rename_hint(same[-1])}"
             )
     return labels

@@ -24,8 +24,16 @@ const ROBUST = { all: "● at all three", some: "◐ at ", none: "○ at none", 
 const verdictOf = (column, i, run = state.run) => data.verdicts?.runs[run]?.[column][i] ?? null;
 
 const hasPopularity = facts.popularity.some(known);
-/** W of a fact under the run that is looked at; of one that asked, which asks by year, that by year. */
-const winRateOf = (i) => data.metrics[state.run][data.asked[state.run] ? "year" : state.level].win_rate[i];
+/** W of a fact under a run, the one that is looked at or another; of one that asked, which asks by year, that by year. */
+const winRateOf = (i, run = state.run) => data.metrics[run][data.asked[run] ? "year" : state.level].win_rate[i];
+const BESIDE = 4; // runs that are told side by side for each fact
+const sideBySide = data.runs.length > 1 && data.runs.length <= BESIDE;
+const others = () => data.runs.map((_, run) => run).filter((run) => run !== state.run);
+/** What the other runs make of a fact; of a single one without its name. */
+const besideOf = (i) => others().map((run) => {
+  const said = [percent(winRateOf(i, run)), verdictOf("verdict", i, run), verdictOf("present", i, run)].filter(known).join(", ");
+  return others().length > 1 ? `${data.runs[run].name}: ${said}` : said;
+}).join("; ");
 
 const COLUMNS = [
   { key: "subject", title: "Subject", of: (i) => facts.subject[i] },
@@ -35,13 +43,16 @@ const COLUMNS = [
     text: (i) => periodInWords(facts.start[i], facts.end[i]) },
   { key: "popularity", title: "Popularity", number: true, of: (i) => facts.popularity[i],
     text: (i) => (known(facts.popularity[i]) ? grouped(Math.round(facts.popularity[i])) : "–") },
-  { key: "win_rate", title: "W", number: true, of: winRateOf, text: (i) => percent(winRateOf(i)) },
+  { key: "win_rate", title: "W", number: true, of: (i) => winRateOf(i), text: (i) => percent(winRateOf(i)) },
   { key: "robust", title: "Robust (R)", of: (i) => ({ all: 3, some: robustAt(state.run, i).length, none: 0 })[robustStatus(state.run, i)],
     text: (i) => {
       const status = robustStatus(state.run, i);
       return ROBUST[status] + (status === "some" ? robustAt(state.run, i).join(", ") : "");
     } },
-].filter(({ key }) => key !== "popularity" || hasPopularity);
+  // In the order of how far the first of the others is from the run that is looked at
+  { key: "beside", title: data.runs.length > 2 ? "Other runs" : "Other", of: (i) => (known(winRateOf(i)) && known(winRateOf(i, others()[0])) ? winRateOf(i) - winRateOf(i, others()[0]) : null),
+    text: besideOf },
+].filter(({ key }) => (key !== "popularity" || hasPopularity) && (key !== "beside" || sideBySide));
 
 /** What a fact can be searched by: its labels, and what the run that is looked at answers today. */
 const searchedOf = (i) => searched[i] + (known(verdictOf("answer", i)) ? ` ${folded(verdictOf("answer", i))}` : "");
