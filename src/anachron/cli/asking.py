@@ -121,21 +121,29 @@ class Models:
 
     def __init__(
         self, asking: AnswerOptions, texts: "TextOptions", scorer: "ScorerOptions", replicas: "ReplicaOptions",
-        loading: "ModelOptions", *, language: str | None = None, seed: int = 0,
+        loading: "ModelOptions", *, language: str | None = None, seed: int = 0, reuse: Path | None = None,
     ) -> None:  # fmt: skip
+        from anachron.core.errors import ConfigError
         from anachron.probe.backends import backend_named, given, refuse_unfit
 
         refuse_unfit(scorer.backend, given(asking, texts, scorer, replicas, loading))
         self.asking, self.texts, self.scorer, self.replicas, self.loading = asking, texts, scorer, replicas, loading
         self.language, self.seed = language, seed
         self.answers = asking.settings() if backend_named(scorer.backend).answers else None
+        if reuse is not None and self.answers is not None:
+            raise ConfigError(
+                f"--reuse {reuse} is for scores; answers are reused by giving both runs the same --answers FOLDER"
+            )
         # what asking costs is told without the address of a server
         self.place = None if asking.dry_run else scorer.place(**asdict(replicas))
         texts.check(loading)
 
     @contextmanager
-    def opened(self, name: str, out: Path, label: str | None) -> "Iterator[tuple[Respondent, Callbacks]]":
-        """One of them, and what shows how far it is. out: the run folder, where answers are kept."""
+    def opened(
+        self, name: str, out: Path, label: str | None, reuse: Path | None = None
+    ) -> "Iterator[tuple[Respondent, Callbacks]]":
+        """One of them, and what shows how far it is. out: the run folder, where answers are kept. reuse: that of an
+        earlier run, whose scores are taken over."""
         assert self.place is not None  # but where only the cost is told
         if self.answers is not None:
             from anachron.probe.ask.run import ANSWERS
@@ -158,7 +166,7 @@ class Models:
             label=label, deterministic=self.replicas.deterministic, seed=self.seed, **asdict(self.texts)
         )
         with self.scorer.open(name, self.place, self.loading) as lm, on_screen().bar(name) as bar:
-            yield ByScores(lm, settings), bar
+            yield ByScores(lm, settings, reuse), bar
 
     def only_cost(self, cost: "Callable[[AskSettings], Costs]", noun: str = "fact") -> bool:
         """Say about how many facts (or what the noun names) questions will be asked, and what they will cost at least

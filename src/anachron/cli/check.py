@@ -10,7 +10,7 @@ import typer
 from anachron.cli.asking import AskOptions, Models
 from anachron.cli.commands import as_published, setting
 from anachron.cli.groups import grouped
-from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions
+from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions, Reuse
 from anachron.cli.output import print_json, say, stdout, tell_facts
 from anachron.cli.outputs import FILE, FOLDER
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
@@ -112,6 +112,7 @@ def check(
     label: ModelLabel = None,
     loading: ModelOptions,
     asking: AskOptions,
+    reuse: Reuse = None,
     page: Annotated[bool, setting(help="Write the page; requires the extra report.", callback=_drawable)] = True,
     json_: JsonFlag = False,
 ) -> None:
@@ -127,13 +128,13 @@ def check(
     from anachron.probe.runs import recorded_as_of
 
     demands = gate.demands(out)
-    models = Models(asking, texts, scorer, replicas, loading, language=language)
+    models = Models(asking, texts, scorer, replicas, loading, language=language, reuse=reuse)
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
     asked = _with_decoys(asked, decoys)
     if models.only_cost(partial(_cost, asked, demands, gate.baseline, language)):
         return
-    with models.opened(model, out, label) as (who, bar):
+    with models.opened(model, out, label, reuse) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
     _tell(found, gate.junit, page=page, as_json=json_)
 

@@ -77,6 +77,13 @@ Language = Annotated[
         help="Language of the questions and dates: a code such as fr, or a file of openings (docs/languages.md)."
     ),
 ]
+Reuse = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of an earlier run: texts that it has scored with the same model and settings are not scored again. "
+        "Default: what --out holds of an earlier state of the same file."
+    ),
+]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
 ReadBoundaries = Annotated[
     str, typer.Option(help="Boundary convention, for start and end dates coarser than a day: released or paper.")
