@@ -1,4 +1,4 @@
-"""Scores taken over from an earlier run: bit for bit, of the same texts by the same model alone, and nothing is lost."""
+"""Scores taken over from an earlier run: bit for bit, of the same texts by the same model, and nothing is lost."""
 
 import csv
 import json
@@ -112,6 +112,7 @@ def test_what_was_taken_over_is_taken_over_again(brief: Dataset, edited: Dataset
     run_probe(lm, brief, tmp_path / "a")
     half = RunFolder.read(tmp_path / "a")
     half.record["status"] = "running"
+    del half.record["noise"]
     half.forget(["scores.parquet", part_name(1)])
     b = run_probe(lm, edited, tmp_path / "b", reuse=tmp_path / "a")
     c = run_probe(lm, edited, tmp_path / "c", reuse=tmp_path / "b")
@@ -289,7 +290,10 @@ def test_a_corrected_row_among_thirty_facts(lm: LanguageModel, tmp_path: Path, m
     rows = [
         [m.fact.subject, m.fact.relation, m.fact.object, str(m.fact.period.start), str(m.fact.period.end or "")]
         for m in sorted(mini_facts(), key=lambda m: m.fact.period.start.first_day, reverse=True)
-    ][:30]
+        if m.fact.subject != "Kazakhstan"
+    ][:28]
+    rows.append(["Kazakhstan", "capital", "Almaty", "1991-12-16", "1997-12-10"])
+    rows.append(["Kazakhstan", "capital", "Astana", "1997-12-10", ""])  # and is asked about in the present tense too
     path = tmp_path / "facts.csv"
     _write(path, rows)
     facts = read_facts(path, as_of="2025-01-01")
@@ -310,7 +314,7 @@ def test_a_corrected_row_among_thirty_facts(lm: LanguageModel, tmp_path: Path, m
         assert json.loads((found.folder / "present" / "run.json").read_text())["status"] == "done"
         assert found.verdicts["verdict"].equals(fresh.verdicts["verdict"])
         assert found.present.equals(fresh.present)
-    assert {text for text in seen} <= texts_of(lm, replace(facts.data, table=statements))
+    assert set(seen) <= texts_of(lm, replace(facts.data, table=statements))
     assert old.verdicts.height == new.verdicts.height
 
 
@@ -325,7 +329,11 @@ def test_probe_and_check_take_the_option(tmp_path: Path, capsys):
     rows[1][3] = "2006"
     _write(tmp_path / "facts.csv", rows)
     capsys.readouterr()
-    for command, out, reuse in ((one, "new", ["--reuse", str(tmp_path / "old")]), (one, "old", []), (probe, "probe", [])):
+    for command, out, reuse in (
+        (one, "new", ["--reuse", str(tmp_path / "old")]),
+        (one, "old", []),
+        (probe, "probe", []),
+    ):
         assert run_command([*command, str(tmp_path / out), *reuse], False) == 0
         assert " texts have the scores that they had in " in " ".join(capsys.readouterr().err.split())
     chat = [*one, str(tmp_path / "chat"), "--reuse", str(tmp_path / "old"), "--backend", "generate"]

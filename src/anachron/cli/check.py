@@ -9,13 +9,15 @@ import typer
 
 from anachron.cli.asking import AskOptions, Models
 from anachron.cli.commands import as_published, setting
+from anachron.cli.drawing import drawn_page
 from anachron.cli.groups import grouped
 from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions, Reuse
 from anachron.cli.output import print_json, say, stdout, tell_facts
-from anachron.cli.outputs import FILE, FOLDER
+from anachron.cli.outputs import FILE, FOLDER, GROWN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
+    from anachron.io.files import Json
     from anachron.probe.ask.asking import AskSettings
     from anachron.probe.by_answers import Costs
     from anachron.probe.check.check import Check
@@ -71,15 +73,6 @@ def register(app: typer.Typer) -> None:
     app.command()(grouped(check))
 
 
-def _drawable(page: bool) -> bool:
-    """Whether to make the page. Raises `ConfigError`, before any work, where what draws it is not installed."""
-    if page:
-        from anachron.report.page.render import plotly_source
-
-        plotly_source()
-    return page
-
-
 def check(
     *,
     model: ModelArgument,
@@ -113,7 +106,14 @@ def check(
     loading: ModelOptions,
     asking: AskOptions,
     reuse: Reuse = None,
-    page: Annotated[bool, setting(help="Write the page; requires the extra report.", callback=_drawable)] = True,
+    history: Annotated[
+        Path | None,
+        typer.Option(help="Append a line about this run to a .jsonl file, once; the page draws what it holds."),
+        GROWN,
+    ] = None,
+    page: Annotated[
+        bool, setting(help="Write the page, if the extra report is installed.", callback=drawn_page)
+    ] = True,
     json_: JsonFlag = False,
 ) -> None:
     """Check whether a model knows your facts, and since when it is out of date: a verdict for each, a gate for your CI.
@@ -124,10 +124,13 @@ def check(
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """
     from anachron.probe.check.check import check
+    from anachron.probe.check.history import append_history, read_history
     from anachron.probe.check.questions import read_facts
     from anachron.probe.runs import recorded_as_of
 
     demands = gate.demands(out)
+    if history is not None:
+        read_history(history)  # one that cannot be is told of before any work
     models = Models(asking, texts, scorer, replicas, loading, language=language, reuse=reuse)
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
@@ -136,7 +139,8 @@ def check(
         return
     with models.opened(model, out, label, reuse) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
-    _tell(found, gate.junit, page=page, as_json=json_)
+    lines = [] if history is None else append_history(history, found, say)
+    _tell(found, gate.junit, lines, page=page, as_json=json_)
 
 
 def _cost(
@@ -156,14 +160,16 @@ def _with_decoys(facts: "CheckedFacts", number: int | None) -> "CheckedFacts":
     return replace(facts, data=with_decoys(facts.data, number) if number else without_decoys(facts.data))
 
 
-def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> None:
-    """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command."""
+def _tell(found: "Check", junit: Path | None, history: "list[Json]", *, page: bool, as_json: bool) -> None:
+    """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command.
+    history: what the page draws of earlier checks."""
     from anachron.probe.check.check import write_junit
     from anachron.report.studies import write_report
 
     if junit is not None:
         write_junit(found, junit)
-    report = write_report([found.folder], found.folder / REPORT, figures=False).page if page else None
+    folder = found.folder
+    report = write_report([folder], folder / REPORT, figures=False, history=history).page if page else None
     if as_json:
         print_json(found.summary | {"run": str(found.folder), "report": None if report is None else str(report)})
     else:

@@ -80,7 +80,7 @@ Language = Annotated[
 Reuse = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of an earlier run: texts that it has scored with the same model and settings are not scored again. "
+        help="Folder of an earlier run: what it has scored with the same model and settings is not scored again. "
         "Default: what --out holds of an earlier state of the same file."
     ),
 ]

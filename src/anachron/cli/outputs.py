@@ -37,7 +37,8 @@ class Output:
 
     kind: ``file``, held to all the rules; ``kept``, a file that the command itself replaces by nothing else;
     ``folder``, whose content the command knows to be its own or not; ``run``, a run folder, which is locked by itself
-    and belongs to one set of settings; ``grown``, a file to which calls append, one after the other. beside: the files, further than the manifest, that are written with a file.
+    and belongs to one set of settings; ``grown``, a file to which calls append, one after the other. beside: the
+    files, further than the manifest, that are written with a file.
     """
 
     kind: Literal["file", "kept", "folder", "run", "grown"]

@@ -41,15 +41,16 @@ NAMES = frozenset({"dataset", "updates", "label"})
 ADDRESSES, SAME_AS = ("base_url", "device"), "same_as"
 # What settings are called where they differ, those first that change numbers most; others go by their own names.
 WORDS = {
-    "model": "model", "weights": "weights of the model", "file": "file of the model", "revision": "revision of the model",
-    "base_url": "server", "dtype": "precision of the weights", "edit_prefix": "edit in force",
-    "edit_beside": "edit in force", "dataset_fingerprint": "facts or statements asked about",
+    "model": "model", "weights": "weights of the model", "file": "file of the model",
+    "revision": "revision of the model", "base_url": "server", "dtype": "precision of the weights",
+    "edit_prefix": "edit in force", "edit_beside": "edit in force",
+    "dataset_fingerprint": "facts or statements asked about",
     "as_of": "date up to which facts are known", "limit": "number of facts", "language": "language of the questions",
     "sampling": "how dates are chosen", "decoys": "decoys of each fact", "wordings": "other wordings",
     "boundaries": "what counts as the bounds of a period", "format": "format of the texts",
     "prefix": "text before each prompt", "prefix_text": "words of the text before each prompt",
     "native_softmax": "softmax in the model's own precision", "all_occurrences": "score every occurrence of the answer",
-    "answer_in_user_turn": "answer in the user's turn", "tokenizer": "tokenizer", "config": "configuration of the model",
+    "answer_in_user_turn": "answer in the user's turn", "tokenizer": "tokenizer", "config": "model's configuration",
     "temperature": "temperature of answers", "ways": "ways of asking", "device": "device or server",
     "prefix_tree": "shared beginnings computed once", "batch_tokens": "tokens in a batch",
     "deterministic": "repeatable algorithms alone", "seed": "seed",

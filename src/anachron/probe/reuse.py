@@ -21,7 +21,7 @@ from anachron.io.run_folder import OF_DATA, RUN_FILE, Kind, RunFolder, told_apar
 from anachron.io.tables import table_bytes
 from anachron.lm.spans import Encoded
 from anachron.probe.parts import PLAN_SCHEMA
-from anachron.probe.runs import PLAN_FILE, TEXTS_FILE, part_name
+from anachron.probe.runs import PARTS, PLAN_FILE, TEXTS_FILE, part_name
 
 POOL = "reused-{}.parquet"
 POOL_SCHEMA = {"text": pl.Binary(), "logp": pl.Float64()}  # the SHA-256 of a text, and its score in nats
@@ -31,7 +31,7 @@ STAY = ("kind", "opened", "template_date")  # of the record of a run whose data 
 
 
 def text_digests(texts: Sequence[Encoded]) -> list[bytes]:
-    """Half of the SHA-256 of each text: of its token ids, and of which of them are scored. 128 bits tell any two apart."""
+    """Half of the SHA-256 of each text: of its token ids, and of which of them are scored. 128 bits are enough."""
     return [
         hashlib.sha256(np.array([len(text.ids), *text.ids, *text.targets], "<i8").tobytes()).digest()[:16]
         for text in texts
@@ -69,8 +69,8 @@ def read_earlier(folder: Path, identity: Json, warn: Warn) -> Earlier | None:
     if stored != wanted:
         warn(f"nothing is reused of {folder}, which was made with other settings: {told_apart(stored, wanted)}")
         return None
-    if TEXTS_FILE not in run.record["files"]:
-        warn(f"nothing is reused of {folder}: a run of an earlier version, or none that began, says not what it asked")
+    if not _tells_texts(run):
+        warn(f"nothing is reused of {folder}: a run of an earlier version, which does not say which texts it scored")
         return None
     return _earlier(run)
 
@@ -88,7 +88,7 @@ def renew(folder: Path, identity: Json) -> None:
         run = RunFolder.read(folder)
         stored, wanted = run.record["settings"], json.loads(json.dumps(identity))
         apart = {name for name in {*stored, *wanted} if stored.get(name) != wanted.get(name)}
-        if "dataset_fingerprint" not in apart or not apart <= EDITED or TEXTS_FILE not in run.record["files"]:
+        if "dataset_fingerprint" not in apart or not apart <= EDITED or not _tells_texts(run):
             return
         earlier = _earlier(run)
         name, content = _pool(earlier.scores)
@@ -134,13 +134,20 @@ def _earlier(run: RunFolder) -> Earlier:
     )
 
 
+def _tells_texts(run: RunFolder) -> bool:
+    """Whether a run says which texts its scores are of, or has none."""
+    files = run.record["files"]
+    return TEXTS_FILE in files or not any(name.startswith(f"{PARTS}/") for name in files)
+
+
 def _scores_by_text(run: RunFolder) -> pl.DataFrame:
     """All scores of a run (`POOL_SCHEMA`): of its finished parts, and what it took over itself."""
-    asked = run.read_table(TEXTS_FILE)["text"].to_list()
+    begun = {TEXTS_FILE, PLAN_FILE} <= {*run.record["files"]}
+    asked = run.read_table(TEXTS_FILE)["text"].to_list() if begun else []
     number = {text: i for i, text in enumerate(dict.fromkeys(asked))}  # texts are numbered as they first occur
     text_of_row = np.array([number[text] for text in asked])
     tables = []
-    plan = run.read_table(PLAN_FILE) if PLAN_FILE in run.record["files"] else pl.DataFrame(schema=PLAN_SCHEMA)
+    plan = run.read_table(PLAN_FILE) if begun else pl.DataFrame(schema=PLAN_SCHEMA)
     for (part,), group in plan.group_by("part", maintain_order=True):
         if run.has(part_name(part)):
             rows = np.flatnonzero(np.isin(text_of_row, group["text"].to_numpy()))

@@ -436,7 +436,7 @@ class _Run:
         return whole.with_columns(pl.lit(self.record["settings"]["label"]).alias("model"))  # it may have been renamed
 
     def _noise(self, scores: pl.DataFrame) -> Json:
-        """How far scores of texts move that are scored again in other batches: here, or in a run they are taken from."""
+        """How far scores of texts move that are scored again in other batches, here or where they are from."""
         first = {int(t): i for i, t in reversed(list(enumerate(self.text_of_row)))}
         before = scores["logp"].to_numpy()[[first[i] for i in range(len(self.texts))]]  # (texts,)
         of_earlier = self.record["reused"]["noise"] if self.scored < len(self.plan) else 0.0

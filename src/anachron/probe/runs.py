@@ -1,11 +1,11 @@
 """Probe runs that are done: how they are found, read, and put beside others.
 
 A run folder (`anachron.io.run_folder`) holds ``run.json`` (settings, model, data set, versions, hardware, times,
-checksums), ``texts.parquet`` (the SHA-256 of the text of each statement), ``plan.parquet`` (which text is scored in
-which batch and part), ``scores/part-*.parquet`` (written as the run goes), where scores were taken over
-``reused-*.parquet`` (`anachron.probe.reuse`) and, once done, ``scores.parquet`` (all parts in the order of the data set), where there are decoys
-``decoys.parquet`` (their scores, `DECOY_COLUMNS`), where there are wordings ``wordings.parquet`` (`WORDING_COLUMNS`),
-and ``asked.csv`` (the question of each fact).
+checksums), ``texts.parquet`` (a fingerprint of the text of each statement), ``plan.parquet`` (which text is scored in
+which batch and part), ``scores/part-*.parquet`` (written as the run goes) and, where scores were taken over,
+``reused-*.parquet`` (`anachron.probe.reuse`). Once it is done there are ``scores.parquet`` (all parts in the order of
+the data set), where there are decoys ``decoys.parquet`` (their scores, `DECOY_COLUMNS`), where there are wordings
+``wordings.parquet`` (`WORDING_COLUMNS`), and ``asked.csv`` (the question of each fact).
 """
 
 from collections import Counter

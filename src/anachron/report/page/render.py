@@ -26,6 +26,7 @@ SCRIPTS = (
     "worst.js",
     "periods.js",
     "analyses.js",
+    "history.js",
     "main.js",
 )
 
