@@ -121,19 +121,14 @@ class Models:
 
     def __init__(
         self, asking: AnswerOptions, texts: "TextOptions", scorer: "ScorerOptions", replicas: "ReplicaOptions",
-        loading: "ModelOptions", *, language: str | None = None, seed: int = 0, reuse: Path | None = None,
+        loading: "ModelOptions", *, language: str | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
-        from anachron.core.errors import ConfigError
         from anachron.probe.backends import backend_named, given, refuse_unfit
 
         refuse_unfit(scorer.backend, given(asking, texts, scorer, replicas, loading))
         self.asking, self.texts, self.scorer, self.replicas, self.loading = asking, texts, scorer, replicas, loading
         self.language, self.seed = language, seed
         self.answers = asking.settings() if backend_named(scorer.backend).answers else None
-        if reuse is not None and self.answers is not None:
-            raise ConfigError(
-                f"--reuse {reuse} is for scores; answers are reused by giving both runs the same --answers FOLDER"
-            )
         # what asking costs is told without the address of a server
         self.place = None if asking.dry_run else scorer.place(**asdict(replicas))
         texts.check(loading)
@@ -143,13 +138,18 @@ class Models:
         self, name: str, out: Path, label: str | None, reuse: Path | None = None
     ) -> "Iterator[tuple[Respondent, Callbacks]]":
         """One of them, and what shows how far it is. out: the run folder, where answers are kept. reuse: that of an
-        earlier run, whose scores are taken over."""
+        earlier run, whose scores are taken over; `ConfigError` where a model only answers."""
         assert self.place is not None  # but where only the cost is told
         if self.answers is not None:
+            from anachron.core.errors import ConfigError
             from anachron.probe.ask.run import ANSWERS
             from anachron.probe.backends import open_answerer
             from anachron.probe.by_answers import ByAnswers
 
+            if reuse is not None:
+                raise ConfigError(
+                    f"--reuse {reuse} is for scores; answers are reused by giving both runs the same --answers FOLDER"
+                )
             with (
                 open_answerer(
                     name, self.place, answers=self.asking.answers or out / ANSWERS, label=label,

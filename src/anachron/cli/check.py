@@ -17,7 +17,6 @@ from anachron.cli.outputs import FILE, FOLDER, GROWN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
-    from anachron.io.files import Json
     from anachron.probe.ask.asking import AskSettings
     from anachron.probe.by_answers import Costs
     from anachron.probe.check.check import Check
@@ -53,12 +52,19 @@ class GateOptions:
         ),
     ] = 1.0
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, for continuous integration."), FILE] = None
+    history: Annotated[
+        Path | None, typer.Option(help="Append a line about this run to a .jsonl file, which the page draws."), GROWN
+    ] = None
 
     def demands(self, out: Path) -> "Gate":
-        """The gate of a check into a folder. Raises `ConfigError` for impossible demands."""
+        """The gate of a check into a folder. Raises `ConfigError` for impossible demands, and `DataError` for a history
+        to which nothing can be appended."""
         from anachron.core.errors import ConfigError
         from anachron.probe.check.gate import Gate
+        from anachron.probe.check.history import read_history
 
+        if self.history is not None:
+            read_history(self.history)
         if self.baseline is not None and self.baseline.resolve() == out.resolve():
             raise ConfigError(f"--baseline {self.baseline} is the --out of this check; give that of an earlier one")
         return Gate(
@@ -106,11 +112,6 @@ def check(
     loading: ModelOptions,
     asking: AskOptions,
     reuse: Reuse = None,
-    history: Annotated[
-        Path | None,
-        typer.Option(help="Append a line about this run to a .jsonl file, once; the page draws what it holds."),
-        GROWN,
-    ] = None,
     page: Annotated[
         bool, setting(help="Write the page, if the extra report is installed.", callback=drawn_page)
     ] = True,
@@ -124,14 +125,11 @@ def check(
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """
     from anachron.probe.check.check import check
-    from anachron.probe.check.history import append_history, read_history
     from anachron.probe.check.questions import read_facts
     from anachron.probe.runs import recorded_as_of
 
     demands = gate.demands(out)
-    if history is not None:
-        read_history(history)  # one that cannot be is told of before any work
-    models = Models(asking, texts, scorer, replicas, loading, language=language, reuse=reuse)
+    models = Models(asking, texts, scorer, replicas, loading, language=language)
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
     asked = _with_decoys(asked, decoys)
@@ -139,8 +137,7 @@ def check(
         return
     with models.opened(model, out, label, reuse) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
-    lines = [] if history is None else append_history(history, found, say)
-    _tell(found, gate.junit, lines, page=page, as_json=json_)
+    _tell(found, gate, page=page, as_json=json_)
 
 
 def _cost(
@@ -160,14 +157,15 @@ def _with_decoys(facts: "CheckedFacts", number: int | None) -> "CheckedFacts":
     return replace(facts, data=with_decoys(facts.data, number) if number else without_decoys(facts.data))
 
 
-def _tell(found: "Check", junit: Path | None, history: "list[Json]", *, page: bool, as_json: bool) -> None:
-    """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command.
-    history: what the page draws of earlier checks."""
+def _tell(found: "Check", gate: GateOptions, *, page: bool, as_json: bool) -> None:
+    """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command."""
     from anachron.probe.check.check import write_junit
+    from anachron.probe.check.history import append_history
     from anachron.report.studies import write_report
 
-    if junit is not None:
-        write_junit(found, junit)
+    if gate.junit is not None:
+        write_junit(found, gate.junit)
+    history = [] if gate.history is None else append_history(gate.history, found, say)
     folder = found.folder
     report = write_report([folder], folder / REPORT, figures=False, history=history).page if page else None
     if as_json:

@@ -79,10 +79,7 @@ Language = Annotated[
 ]
 Reuse = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder of an earlier run: what it has scored with the same model and settings is not scored again. "
-        "Default: what --out holds of an earlier state of the same file."
-    ),
+    typer.Option(help="Earlier run whose scores of the same texts, by the same model and settings, are taken over."),
 ]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
 ReadBoundaries = Annotated[

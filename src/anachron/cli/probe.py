@@ -119,7 +119,7 @@ def probe(
     from anachron.probe.backends import backend_named
     from anachron.probe.runs import recorded_as_of
 
-    models = Models(asking, texts, scorer, replicas, loading, language=language, seed=seed, reuse=reuse)
+    models = Models(asking, texts, scorer, replicas, loading, language=language, seed=seed)
     model = [one for names in model for one in ([names] if Path(names).exists() else names.split(",")) if one]
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")
@@ -132,7 +132,7 @@ def probe(
     if len(model) > 1 and backend_named(scorer.backend).loads and replicas.ray is None:
         _look_for(model, loading)
 
-    earlier = [None] * len(model) if reuse is None else run_folders(reuse, model) if len(model) > 1 else [reuse]
+    earlier = [None] * len(model) if reuse is None else run_folders(reuse, model)
     for name, model_label, folder, one in zip(model, _labels(model, label, scorer.edit), folders, earlier, strict=True):
         _probe_one(models, name, data, folder, model_label, one, json_)
     if models.answers is not None:

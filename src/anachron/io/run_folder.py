@@ -47,7 +47,7 @@ WORDS = {
     "dataset_fingerprint": "facts or statements asked about",
     "as_of": "date up to which facts are known", "limit": "number of facts", "language": "language of the questions",
     "sampling": "how dates are chosen", "decoys": "decoys of each fact", "wordings": "other wordings",
-    "boundaries": "what counts as the bounds of a period", "format": "format of the texts",
+    "boundaries": "what counts as the bounds of a period", "format": "format",
     "prefix": "text before each prompt", "prefix_text": "words of the text before each prompt",
     "native_softmax": "softmax in the model's own precision", "all_occurrences": "score every occurrence of the answer",
     "answer_in_user_turn": "answer in the user's turn", "tokenizer": "tokenizer", "config": "model's configuration",
