@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 FACTS = "subject,relation,object,start,end\nthe USA,president,Barack Obama,2009-01-20,2017-01-20\n"
 NEEDS = {  # a command -> the extra that it needs, which it says before any work
     "report demo-run/sample/demo --out page": "report",
-    "check demo --facts facts.csv --out check": "report",
+    "check demo --facts facts.csv --out check --set page=true": "report",
     "evaluate demo --updates mini-updates --limit 1 --methods PROMPT --out edits": "edit",
     "probe demo --dataset NOBODY/NOTHING --out hub": "hub",
     "probe demo --dataset mini --limit 1 --out ray --workers 2": "ray",
@@ -128,6 +128,22 @@ def test_without_extras_the_demo_runs_and_each_command_names_the_extra_that_it_n
         lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
         assert done.returncode and len(lines) == 1, f"{command}: {done.stderr}"
         assert needed(extra) in lines[0], f"{command}: {lines[0]}"
+
+
+@pytest.mark.full
+def test_the_first_commands_of_the_readme_run_with_what_its_install_line_brings(bare, tmp_path):
+    """The first block that installs: without extras, so in the environment above; its own words, in its order."""
+    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    install, *commands = next(block for block in blocks if "pip install" in block).strip().splitlines()
+    assert install == "pip install -c constraints.txt ."
+    assert any(line.startswith("anachron check demo ") for line in commands)
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment |= {"HF_HUB_OFFLINE": "1", "PATH": f"{bare}{os.pathsep}{os.environ['PATH']}"}
+    words = ["bash", "-euc", "\n".join(commands)]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "no page is written" in " ".join(done.stderr.split()) and needed("report") in " ".join(done.stderr.split())
+    assert (tmp_path / "runs" / "check" / "verdicts.csv").is_file()
 
 
 def needed(extra: str) -> str:

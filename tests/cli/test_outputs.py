@@ -31,7 +31,7 @@ FACTS = "subject,relation,object,start,end\nFrance,president,Jacques Chirac,1995
 READ = {
     "answers", "baseline", "cache", "chat_template", "cloze", "edit", "entities", "facts", "files", "folders", "input",
     "instructions", "judged", "mend", "models", "new", "old", "page", "pageviews", "questions", "redirect", "redirects",
-    "run", "runs", "scores", "snapshot", "text", "dump", "page_views",
+    "reuse", "run", "runs", "scores", "snapshot", "text", "dump", "page_views",
 }  # fmt: skip
 
 

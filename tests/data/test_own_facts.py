@@ -244,7 +244,7 @@ def test_a_probe_from_the_file_to_the_tables(facts: Path, tmp_path: Path, capsys
     (out / "asked.csv").write_text("broken")
     assert run(*words) == 0 and pl.read_csv(out / "asked.csv").equals(asked)
     assert run(*words, "--as-of", "2023") == 2
-    assert "as_of: '2024-06-30' -> '2023'" in capsys.readouterr().err
+    assert "(as_of): '2024-06-30' -> '2023'" in capsys.readouterr().err
     assert run("report", out, "--out", tmp_path / "report") == 0
 
 

@@ -16,6 +16,7 @@ from anachron.io.run_folder import (
     RunFolder,
     kind_of,
     open_run,
+    told_apart,
 )
 
 SETTINGS = {"label": "gpt2", "format": "raw", "prefix": "none", "dtype": "float32", "revision": None, "seed": 0}
@@ -97,10 +98,32 @@ def test_other_settings_are_refused_with_the_difference(tmp_path):
         RunFolder.open(tmp_path, SETTINGS | {"dtype": "bfloat16", "seed": 4})
     message = str(caught.value)
     assert str(tmp_path) in message
-    assert "(dtype: 'float32' -> 'bfloat16'; seed: 0 -> 4)" in message
+    assert "(precision of the weights (dtype): 'float32' -> 'bfloat16'; seed: 0 -> 4)" in message
     assert "label" not in message
     assert "choose another --out" in message
     assert RunFolder.read(tmp_path).record == stored
+
+
+def test_what_changes_numbers_most_is_told_first_and_the_rest_by_name():
+    old = {"seed": 0, "config": {"eps": 1e-6, "rope": 1}, "prefix": "none", "dtype": "float32", "zeta": 1}
+    new = {"seed": 1, "config": {"eps": 1e-5, "rope": 2}, "prefix": "few-shot", "dtype": "bfloat16", "zeta": 2}
+    prints = {"dataset_fingerprint": "0123456789abcdef" * 4}, {"dataset_fingerprint": "f" * 64}
+    assert told_apart(old | prints[0], new | prints[1]) == (
+        "precision of the weights (dtype): 'float32' -> 'bfloat16'; "
+        "facts or statements asked about (dataset_fingerprint): 01234567... -> ffffffff...; "
+        "text before each prompt (prefix): 'none' -> 'few-shot'; "
+        "and 4 more: config.eps, config.rope, seed, zeta"
+    )
+    assert told_apart(old, json.loads(json.dumps(old))) == ""
+    assert told_apart({"zeta": [1, 2]}, {"zeta": (1, 3)}) == "zeta[1]: 2 -> 3"
+
+
+def test_where_only_the_data_differs_the_way_to_reuse_it_is_named(tmp_path):
+    made(tmp_path, dataset_fingerprint="a").save()
+    with pytest.raises(ConfigError, match=rf"choose another --out, with --reuse {tmp_path} to score only what is new"):
+        RunFolder.open(tmp_path, SETTINGS | {"dataset_fingerprint": "b"})
+    with pytest.raises(ConfigError, match=r"choose another --out or the same"):
+        RunFolder.open(tmp_path, SETTINGS | {"dataset_fingerprint": "b", "seed": 4})
 
 
 def test_foreign_files_are_refused(tmp_path):

@@ -247,7 +247,7 @@ def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: La
         )  # fmt: skip
     assert 0 < calls[-1] < whole.height
     again = serve()
-    with pytest.raises(ConfigError, match=f"device: '{url}' -> '{again}'.*add --same-as {url} if the same model"):
+    with pytest.raises(ConfigError, match=f"\\(device\\): '{url}' -> '{again}'.*add --same-as {url} if the same model"):
         run_probe(served(again), data, tmp_path / "run", SMALL)
     result = run_probe(served(again, same_as=(url,)), data, tmp_path / "run", SMALL)
     assert result.record["settings"]["device"] == url and result.record["settings"]["same_as"] == [again]

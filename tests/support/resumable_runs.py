@@ -171,8 +171,8 @@ JOBS = {
     "seventh": Resumable(_squares, {"numbers": (5, "numbers: 4 -> 5")}, ("numbers",)),
     "probe": Resumable(
         _probe,
-        {"seed": (1, "seed: 0 -> 1"), "batch_tokens": (900, "batch_tokens: None -> 900"),
-         "prefix_tree": (False, "prefix_tree: True -> False")},
+        {"seed": (1, "seed: 0 -> 1"), "batch_tokens": (900, "tokens in a batch (batch_tokens): None -> 900"),
+         "prefix_tree": (False, "shared beginnings computed once (prefix_tree): True -> False")},
         ("seed", "batch_tokens", "prefix_tree"),
     ),
     "evaluate": Resumable(

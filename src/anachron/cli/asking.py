@@ -134,14 +134,22 @@ class Models:
         texts.check(loading)
 
     @contextmanager
-    def opened(self, name: str, out: Path, label: str | None) -> "Iterator[tuple[Respondent, Callbacks]]":
-        """One of them, and what shows how far it is. out: the run folder, where answers are kept."""
+    def opened(
+        self, name: str, out: Path, label: str | None, reuse: Path | None = None
+    ) -> "Iterator[tuple[Respondent, Callbacks]]":
+        """One of them, and what shows how far it is. out: the run folder, where answers are kept. reuse: that of an
+        earlier run, whose scores are taken over; `ConfigError` where a model only answers."""
         assert self.place is not None  # but where only the cost is told
         if self.answers is not None:
+            from anachron.core.errors import ConfigError
             from anachron.probe.ask.run import ANSWERS
             from anachron.probe.backends import open_answerer
             from anachron.probe.by_answers import ByAnswers
 
+            if reuse is not None:
+                raise ConfigError(
+                    f"--reuse {reuse} is for scores; answers are reused by giving both runs the same --answers FOLDER"
+                )
             with (
                 open_answerer(
                     name, self.place, answers=self.asking.answers or out / ANSWERS, label=label,
@@ -158,7 +166,7 @@ class Models:
             label=label, deterministic=self.replicas.deterministic, seed=self.seed, **asdict(self.texts)
         )
         with self.scorer.open(name, self.place, self.loading) as lm, on_screen().bar(name) as bar:
-            yield ByScores(lm, settings), bar
+            yield ByScores(lm, settings, reuse), bar
 
     def only_cost(self, cost: "Callable[[AskSettings], Costs]", noun: str = "fact") -> bool:
         """Say about how many facts (or what the noun names) questions will be asked, and what they will cost at least

@@ -9,6 +9,7 @@ import typer
 
 from anachron.cli.asking import AskOptions, Models
 from anachron.cli.commands import as_published, setting
+from anachron.cli.drawing import drawn_page
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AsOf,
@@ -19,9 +20,10 @@ from anachron.cli.options import (
     ModelLabel,
     ModelOptions,
     ReadingOptions,
+    Reuse,
 )
 from anachron.cli.output import print_json, say, stdout, tell_facts
-from anachron.cli.outputs import DEFAULT_RUN, FILE, NAMED_FOLDER
+from anachron.cli.outputs import DEFAULT_RUN, FILE, GROWN, NAMED_FOLDER
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
 
 if TYPE_CHECKING:
@@ -60,12 +62,19 @@ class GateOptions:
         ),
     ] = 1.0
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, for continuous integration."), FILE] = None
+    history: Annotated[
+        Path | None, typer.Option(help="Append a line about this run to a .jsonl file, which the page draws."), GROWN
+    ] = None
 
     def demands(self, out: Path) -> "Gate":
-        """The gate of a check into a folder. Raises `ConfigError` for impossible demands."""
+        """The gate of a check into a folder. Raises `ConfigError` for impossible demands, and `DataError` for a history
+        to which nothing can be appended."""
         from anachron.core.errors import ConfigError
         from anachron.probe.check.gate import Gate
+        from anachron.probe.check.history import read_history
 
+        if self.history is not None:
+            read_history(self.history)
         if self.baseline is not None and self.baseline.resolve() == out.resolve():
             raise ConfigError(f"--baseline {self.baseline} is the --out of this check; give that of an earlier one")
         return Gate(
@@ -78,15 +87,6 @@ class GateOptions:
 
 def register(app: typer.Typer) -> None:
     app.command()(grouped(check))
-
-
-def _drawable(page: bool) -> bool:
-    """Whether to make the page. Raises `ConfigError`, before any work, where what draws it is not installed."""
-    if page:
-        from anachron.report.page.render import plotly_source
-
-        plotly_source()
-    return page
 
 
 def check(
@@ -122,7 +122,10 @@ def check(
     label: ModelLabel = None,
     loading: ModelOptions,
     asking: AskOptions,
-    page: Annotated[bool, setting(help="Write the page; requires the extra report.", callback=_drawable)] = True,
+    reuse: Reuse = None,
+    page: Annotated[
+        bool, setting(help="Write the page, if the extra report is installed.", callback=drawn_page)
+    ] = True,
     json_: JsonFlag = False,
 ) -> None:
     """Check whether a model knows your facts, and since when it is out of date: a verdict for each, a gate for your CI.
@@ -144,9 +147,9 @@ def check(
     asked = _with_decoys(asked, decoys)
     if models.only_cost(partial(_cost, asked, demands, gate.baseline, language)):
         return
-    with models.opened(model, out, label) as (who, bar):
+    with models.opened(model, out, label, reuse) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
-    _tell(found, gate.junit, page=page, as_json=json_)
+    _tell(found, gate, page=page, as_json=json_)
 
 
 def _cost(
@@ -166,14 +169,17 @@ def _with_decoys(facts: "CheckedFacts", number: int | None) -> "CheckedFacts":
     return replace(facts, data=with_decoys(facts.data, number) if number else without_decoys(facts.data))
 
 
-def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> None:
+def _tell(found: "Check", gate: GateOptions, *, page: bool, as_json: bool) -> None:
     """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command."""
     from anachron.probe.check.check import write_junit
+    from anachron.probe.check.history import append_history
     from anachron.report.studies import write_report
 
-    if junit is not None:
-        write_junit(found, junit)
-    report = write_report([found.folder], found.folder / REPORT, figures=False).page if page else None
+    if gate.junit is not None:
+        write_junit(found, gate.junit)
+    history = [] if gate.history is None else append_history(gate.history, found, say)
+    folder = found.folder
+    report = write_report([folder], folder / REPORT, figures=False, history=history).page if page else None
     if as_json:
         print_json(found.summary | {"run": str(found.folder), "report": None if report is None else str(report)})
     else:

@@ -8,6 +8,7 @@ import typer
 
 from anachron.cli.asking import AnswerOptions, Models
 from anachron.cli.commands import setting
+from anachron.cli.drawing import drawn_figure
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions, ReadingOptions
 from anachron.cli.output import print_json, run_folders, say, stdout, warn
@@ -86,7 +87,9 @@ class ChangeOptions(ReadingOptions):
 class ShownOptions:
     """What is drawn and written for a reader."""
 
-    figure: Annotated[bool, setting(help="Draw the figure; requires the extra report.")] = True
+    figure: Annotated[
+        bool, setting(help="Draw the figure, if the extra report is installed.", callback=drawn_figure)
+    ] = True
     page: Annotated[
         bool, setting(help="Write the page index.html into the run folder or, with several models, into --out.")
     ] = True

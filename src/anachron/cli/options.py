@@ -87,6 +87,10 @@ DateOrder = Annotated[
     typer.Option("--dates", help="Order in dates such as 08/12/2004: dmy or mdy. Default: as others show."),
 ]
 SheetName = Annotated[str | None, setting(help="Sheet of a spreadsheet of facts. Default: the first.")]
+Reuse = Annotated[
+    Path | None,
+    typer.Option(help="Earlier run whose scores of the same texts, by the same model and settings, are taken over."),
+]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
 ReadBoundaries = Annotated[
     str, typer.Option(help="Boundary convention, for start and end dates coarser than a day: released or paper.")

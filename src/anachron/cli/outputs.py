@@ -39,11 +39,12 @@ class Output:
 
     kind: ``file``, held to all the rules; ``kept``, a file that the command itself replaces by nothing else;
     ``folder``, whose content the command knows to be its own or not; ``run``, a run folder, which is locked by itself
-    and belongs to one set of settings. beside: the files, further than the manifest, that are written with a file.
-    named: a run folder that is called by its command, model and data where none is given (`default_out`).
+    and belongs to one set of settings; ``grown``, a file to which calls append, one after the other. beside: the
+    files, further than the manifest, that are written with a file. named: a run folder that is called by its command,
+    model and data where none is given (`default_out`).
     """
 
-    kind: Literal["file", "kept", "folder", "run"]
+    kind: Literal["file", "kept", "folder", "run", "grown"]
     beside: Callable[["Place"], Iterable["Place"]] = _nothing
     named: bool = False
 
@@ -67,6 +68,7 @@ def _beside_updates(out: "Place") -> Iterable["Place"]:
 
 
 FILE, KEPT, FOLDER, RUN = Output("file"), Output("kept"), Output("folder"), Output("run")
+GROWN = Output("grown")
 QUESTIONS, STATEMENTS = Output("file", _beside_questions), Output("file", _beside_statements)
 UPDATES = Output("file", _beside_updates)
 NAMED_FOLDER, NAMED_RUN = Output("folder", named=True), Output("run", named=True)
@@ -77,7 +79,7 @@ NO_PATHS = frozenset({"method", "llm", "base_url", "revision", "dataset_revision
 DECIDING = NO_PATHS | {"updates", "dataset"}
 NAMING = frozenset({"changes", "corpus", "text", "tokenizer", "without"})
 WORDS = frozenset({"language", "prefix"})
-HELD_AGAINST = "baseline"  # of a check: read, and another one on each day, but not what its file is made of
+HELD_AGAINST = frozenset({"baseline", "reuse"})  # read, and others on each day, but not what a file is made of
 CACHES = frozenset({"cache", "answers"})  # folders of many commands: neither input nor output of one
 BUNDLED = frozenset({"demo", "demo-untrained", "mini", "mini-updates", "mini-changes"})  # a folder may be called so
 SPARE = 40  # bytes of a name: a manifest's ending, and what a file is called while it is written
@@ -139,7 +141,7 @@ def guarded(
         seen[_real(out)] = name
     with ExitStack() as stack:
         for name, (mark, value) in outputs.items():
-            if mark.kind != "run":
+            if mark.kind not in ("run", "grown"):
                 given = [path for _, path in paths]
                 held = HeldOutput(_named_place(value), _option(name, annotations), mark, command, inputs, given)
                 stack.enter_context(held.kept(overwrite=overwrite))
@@ -272,7 +274,7 @@ class HeldOutput:
 
         Of an address nothing is kept that may be a secret.
         """
-        made_of = {name: of for name, of in self.inputs.items() if name != HELD_AGAINST}
+        made_of = {name: of for name, of in self.inputs.items() if name not in HELD_AGAINST}
         return {"command": self.command, **{name: [self._named(name, v) for v in of] for name, of in made_of.items()}}
 
     def _named(self, name: str, value: str) -> str:

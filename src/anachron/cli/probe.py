@@ -8,7 +8,16 @@ import typer
 from anachron.analysis.plots.words import counted
 from anachron.cli.asking import AskOptions, Models
 from anachron.cli.groups import grouped
-from anachron.cli.options import DatasetOptions, JsonFlag, Language, ModelArgument, ModelLabel, ModelOptions, Resamples
+from anachron.cli.options import (
+    DatasetOptions,
+    JsonFlag,
+    Language,
+    ModelArgument,
+    ModelLabel,
+    ModelOptions,
+    Resamples,
+    Reuse,
+)
 from anachron.cli.output import print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import DEFAULT_RUN, FILE, NAMED_RUN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
@@ -95,6 +104,7 @@ def probe(
     decoys: ProbeDecoys = None,
     wordings: Wordings = False,
     language: Language = None,
+    reuse: Reuse = None,
     seed: Annotated[int, typer.Option(help="Seed for the noise measurement and the bootstrap.")] = 0,
     resamples: Resamples = 1000,
     asking: AskOptions,
@@ -124,8 +134,9 @@ def probe(
     if len(model) > 1 and backend_named(scorer.backend).loads and replicas.ray is None:
         _look_for(model, loading)
 
-    for name, model_label, folder in zip(model, _labels(model, label, scorer.edit), folders, strict=True):
-        _probe_one(models, name, data, folder, model_label, json_)
+    earlier = [None] * len(model) if reuse is None else run_folders(reuse, model)
+    for name, model_label, folder, one in zip(model, _labels(model, label, scorer.edit), folders, earlier, strict=True):
+        _probe_one(models, name, data, folder, model_label, one, json_)
     if models.answers is not None:
         return
     from anachron.report.studies import write_metrics  # it draws, which asking does without
@@ -146,7 +157,9 @@ def _with_more(models: Models, data: "Dataset", decoys: int | None, wordings: bo
     return with_wordings(data) if wordings else data
 
 
-def _probe_one(models: Models, name: str, data: "Dataset", folder: Path, label: str | None, as_json: bool) -> None:
+def _probe_one(
+    models: Models, name: str, data: "Dataset", folder: Path, label: str | None, reuse: Path | None, as_json: bool
+) -> None:
     """Ask one model, and say what came of it. On return the model is gone, before the next one is loaded."""
     from anachron.probe.ask.run import AnswerRun
 
@@ -157,7 +170,7 @@ def _probe_one(models: Models, name: str, data: "Dataset", folder: Path, label: 
 
     if models.only_cost(cost):
         return
-    with models.opened(name, folder, label) as (who, bar):
+    with models.opened(name, folder, label, reuse) as (who, bar):
         result = who.probe(data, folder, bar)
     if isinstance(result, AnswerRun):
         _tell_answers(result, as_json)

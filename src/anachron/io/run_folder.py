@@ -5,6 +5,8 @@ it was written: a reader refuses it, and whoever opens the folder to go on makes
 """
 
 import hashlib
+import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -27,7 +29,7 @@ from anachron.io.files import (
     write_bytes,
     write_json,
 )
-from anachron.io.jobs import ELSEWHERE, Warn, locked, now, refuse_others
+from anachron.io.jobs import ELSEWHERE, Warn, differences, locked, now
 from anachron.io.servers import same_servers
 from anachron.io.stores import Place, StorePath
 from anachron.io.tables import parse_table, table_bytes
@@ -38,6 +40,25 @@ FORMAT = 2
 NAMES = frozenset({"dataset", "updates", "label"})
 # Where a server's address stands, and the other addresses that are said to have served the same model.
 ADDRESSES, SAME_AS = ("base_url", "device"), "same_as"
+# What settings are called where they differ, those first that change numbers most; others go by their own names.
+WORDS = {
+    "model": "model", "weights": "weights of the model", "file": "file of the model",
+    "revision": "revision of the model", "base_url": "server", "dtype": "precision of the weights",
+    "edit_prefix": "edit in force", "edit_beside": "edit in force",
+    "dataset_fingerprint": "facts or statements asked about",
+    "as_of": "date up to which facts are known", "limit": "number of facts", "language": "language of the questions",
+    "sampling": "how dates are chosen", "decoys": "decoys of each fact", "wordings": "other wordings",
+    "boundaries": "what counts as the bounds of a period", "format": "format",
+    "prefix": "text before each prompt", "prefix_text": "words of the text before each prompt",
+    "native_softmax": "softmax in the model's own precision", "all_occurrences": "score every occurrence of the answer",
+    "answer_in_user_turn": "answer in the user's turn", "tokenizer": "tokenizer", "config": "model's configuration",
+    "temperature": "temperature of answers", "ways": "ways of asking", "device": "device or server",
+    "prefix_tree": "shared beginnings computed once", "batch_tokens": "tokens in a batch",
+    "deterministic": "repeatable algorithms alone", "seed": "seed",
+}  # fmt: skip
+OF_DATA = frozenset({*NAMES, "dataset_fingerprint", "boundaries", "as_of", "limit", "language", "sampling", "decoys",
+                     "wordings"})  # fmt: skip
+TOLD, NAMED = 3, 8  # differences that are told with both values, and by name
 STATUSES = ("running", "done")
 SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "files": dict}
 REPAIR = "repeat the command that made the folder: damaged files are then made again"
@@ -122,13 +143,21 @@ class RunFolder:
                 for one in (run.record["settings"], settings)
             )
             stored, wanted, elsewhere = _of_one_server(stored, wanted)
-            refuse_others(path, stored, wanted, elsewhere=elsewhere)
+            if apart := told_apart(stored, wanted):
+                if run.kind is Kind.SCORES and _names_apart(stored, wanted) <= OF_DATA:
+                    elsewhere = f"choose another --out, with --reuse {path} to score only what is new,"
+                raise ConfigError(f"{path} holds a run with other settings ({apart}); {elsewhere} or the same settings")
             if stored.get(SAME_AS) != run.record["settings"].get(SAME_AS):
                 run.record["settings"][SAME_AS] = stored[SAME_AS]
                 run.save()
             return run
         if path.is_file() or (path.is_dir() and any(not p.name.startswith(".") for p in path.iterdir())):
             raise ConfigError(f"{path} is not empty and holds no {RUN_FILE}; choose a new or empty folder")
+        return cls.new(path, settings)
+
+    @classmethod
+    def new(cls, path: Path, settings: Json) -> "RunFolder":
+        """One that has just begun, of which nothing is written yet."""
         start = {"format": FORMAT, "status": "running", "settings": settings, "started": now(), "sessions": []}
         return cls(path, start | {"files": {}})
 
@@ -245,6 +274,31 @@ def read_recorded(folder: Place, record: Json, name: str) -> bytes:
     if hashlib.sha256(content).hexdigest() != wanted:
         raise DataError(f"{path} is damaged (it does not have the SHA-256 that {RUN_FILE} names); {REPAIR}")
     return content
+
+
+def told_apart(stored: Json, wanted: Json) -> str:
+    """How the settings of two runs differ, in words, those first that change numbers most: a few with both values, then
+    the names of the others. Empty where they do not. stored: as read from JSON."""
+    lines = differences(stored, json.loads(json.dumps(wanted)))
+    order = {name: place for place, name in enumerate(WORDS)}
+    # Of "config.layers[2]: 7 -> 8" the setting is config
+    lines.sort(key=lambda line: order.get(re.split(r"\W", line, maxsplit=1)[0], len(order)))
+    told = [_in_words(line) for line in lines[:TOLD]]
+    others = [line.partition(": ")[0] for line in lines[TOLD:]]
+    more = f"and {len(others)} more: {', '.join(others[:NAMED])}{', ...' if others[NAMED:] else ''}"
+    return "; ".join([*told, more] if others else told)
+
+
+def _in_words(line: str) -> str:
+    """``precision of the weights (dtype): 'float32' -> 'bfloat16'`` of a line of `differences`."""
+    name, _, values = line.partition(": ")
+    words = WORDS.get(name, name)
+    values = re.sub(r"'([0-9a-f]{8})[0-9a-f]{56}'", r"\1...", values)  # of a SHA-256 the first digits tell
+    return f"{words}{'' if words == name else f' ({name})'}: {values}"
+
+
+def _names_apart(stored: Json, wanted: Json) -> set[str]:
+    return {line.partition(": ")[0] for line in differences(stored, json.loads(json.dumps(wanted)))}
 
 
 def _of_one_server(stored: Json, wanted: Json) -> tuple[Json, Json, str]:

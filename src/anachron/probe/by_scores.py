@@ -17,6 +17,7 @@ from anachron.data.dataset import Dataset
 from anachron.data.decoys import choose_decoys, with_enough_decoys
 from anachron.data.statements import undated_statements
 from anachron.io.jobs import Callbacks
+from anachron.io.run_folder import RUN_FILE
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
 from anachron.probe.check.gate import NOTHING_IN_COMMON, Gate, loss_against
@@ -35,10 +36,12 @@ PRESENT = "present"  # folder of the run about today in that of a check
 @dataclass(frozen=True)
 class ByScores(Respondent):
     """A model whose statements are scored. model: a loaded one, or a name for `load_model`, which is loaded when
-    something is scored."""
+    something is scored. reuse: the folder of an earlier probe or check, from which scores of the same texts are taken
+    over; in the folder of a run about an earlier state of the same file this is done by itself."""
 
     model: str | Scorer
     settings: ProbeSettings = field(default_factory=ProbeSettings)
+    reuse: Path | None = None
 
     def judge(
         self, facts: CheckedFacts, out: Path, gate: Gate, baseline: Path | None, callbacks: Callbacks | None = None
@@ -49,7 +52,7 @@ class ByScores(Respondent):
             _shared(earlier, facts.data.table)
         lm = load_model(self.model) if isinstance(self.model, str) else self.model
         data = with_enough_decoys(facts.data, ALIKE, seed=self.settings.seed)
-        scored = run_probe(lm, data, out, self.settings, callbacks=callbacks)
+        scored = run_probe(lm, data, out, self.settings, callbacks=callbacks, reuse=self.reuse, renew=True)
         present = self._present(lm, data, facts.questions, out / PRESENT, callbacks)
         scores, about = check_scores(scored.scores), facts.data.about
         assert about is not None  # as of every file of facts
@@ -69,7 +72,7 @@ class ByScores(Respondent):
         return JudgedFacts(scored.record["settings"]["label"], found, facts.data.facts, present, loss, more=more)
 
     def probe(self, data: Dataset, out: Path | str, callbacks: Callbacks | None = None) -> ProbeResult:
-        return run_probe(self.model, data, out, self.settings, callbacks=callbacks)
+        return run_probe(self.model, data, out, self.settings, callbacks=callbacks, reuse=self.reuse, renew=True)
 
     def prefer(
         self, changes: Sequence[ChangeToAsk], out: Path | str, callbacks: Callbacks | None = None
@@ -95,7 +98,10 @@ class ByScores(Respondent):
         about = {q.question: (q.subject, q.relation) for q in questions}
         table = undated_statements((*about[question], question, answer) for question, answer in pairs)
         data = Dataset("questions in the present tense", table, "released")
-        scores = run_probe(lm, data, out, self.settings, callbacks=callbacks).scores
+        reuse = None if self.reuse is None else self.reuse / PRESENT
+        if reuse is not None and not (reuse / RUN_FILE).is_file():  # of a probe, or of facts of which none holds today
+            reuse = None
+        scores = run_probe(lm, data, out, self.settings, callbacks=callbacks, reuse=reuse, renew=True).scores
         return present_answers(questions, scores_by_pair(scores, data))
 
 

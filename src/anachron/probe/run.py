@@ -28,9 +28,11 @@ from anachron.lm.scorer import Scorer, check_log_probs
 from anachron.lm.scoring import Counters
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import measure_noise
-from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
+from anachron.probe.parts import PART_TEXTS, PLAN_SCHEMA, part_fault, plan_fault, plan_table
 from anachron.probe.prefixes import prefix_text
 from anachron.probe.questions import date_style, questions_of_run
+from anachron.probe.reuse import Earlier, read_earlier, reusable, take_over, text_digests
+from anachron.probe.reuse import renew as renew_run
 from anachron.probe.runs import (
     ASKED_FILE,
     DECOY_COLUMNS,
@@ -40,6 +42,7 @@ from anachron.probe.runs import (
     PARTS,
     PLAN_FILE,
     SCORES_FILE,
+    TEXTS_FILE,
     WORDING_COLUMNS,
     WORDINGS_FILE,
     part_name,
@@ -118,11 +121,15 @@ def run_probe(
     settings: ProbeSettings | None = None,
     *,
     callbacks: Callbacks | None = None,
+    reuse: Path | str | None = None,
+    renew: bool = False,
 ) -> ProbeResult:
     """Score every statement of a data set, resuming where an interrupted run of the same settings stopped.
 
     model: a loaded model, or a name for `load_model`. dataset: a loaded data set, or a name for `load_dataset`.
-    out: the run folder (see `anachron.probe.runs`).
+    out: the run folder (see `anachron.probe.runs`). reuse: the folder of an earlier run, whose scores of the same texts
+    are taken over as they are where its settings are the same but for the data set (`anachron.probe.reuse`). renew: let
+    a folder's run begin anew, with all its scores, where only the content of its data set was edited since.
 
     The batch plan is fixed before the first batch and stored, so a resumed run gives the same bytes as one that was
     never interrupted. A file that is not as the run wrote it is made again, with a warning. Raises `ConfigError` when
@@ -138,6 +145,11 @@ def run_probe(
     recorded = recorded_identity(lm, folder)
     of_model = recorded or {**lm.identity(), "edit_prefix": lm.prefix or None}
     identity, style = _identity(lm.name, of_model, data, settings)
+    earlier = None
+    if reuse is not None and Path(reuse).resolve() != folder.resolve():
+        earlier = read_earlier(Path(reuse), identity, callbacks.warn)
+    if renew:
+        renew_run(folder, identity)
     with open_run(folder, identity, Kind.SCORES, PARTS) as run:
         if settings.label is not None and settings.label != run.record["settings"]["label"]:
             rename(run, settings.label)
@@ -149,9 +161,11 @@ def run_probe(
             return ProbeResult(folder, run.record, run.read_table(SCORES_FILE), decoys)
         if isinstance(lm, Unopened):
             lm = lm.open()
+        if earlier is not None and earlier.template_date is not None:
+            run.record.setdefault("template_date", earlier.template_date)  # else every text would be another
         style = _freeze_date(lm, style, run.record, callbacks)
         with deterministic(settings.deterministic):
-            return _Run(lm, data, settings, run, style, callbacks).finish()
+            return _Run(lm, data, settings, run, style, callbacks, earlier).finish()
 
 
 def _named(dataset: str, folder: Path) -> Dataset:
@@ -210,8 +224,9 @@ class _Run:
     """The state of one run while it goes on."""
 
     def __init__(
-        self, lm: Scorer, data: Dataset, settings: ProbeSettings, run: RunFolder, style: Format, callbacks: Callbacks
-    ) -> None:
+        self, lm: Scorer, data: Dataset, settings: ProbeSettings, run: RunFolder, style: Format, callbacks: Callbacks,
+        earlier: Earlier | None = None,
+    ) -> None:  # fmt: skip
         self.lm, self.data, self.settings, self.run = lm, data, settings, run
         self.record, self.callbacks = run.record, callbacks
         self.session: Json = {"started": now(), "versions": versions(), "hardware": lm.hardware()}
@@ -231,11 +246,17 @@ class _Run:
             run.has(name, callbacks.warn)  # says so where it is damaged; it is made again in any case
         run.forget([SCORES_FILE, DECOYS_FILE, WORDINGS_FILE])
         run.save()  # only now: a command that cannot be scored leaves no run behind
+        self.digests = text_digests(self.texts)
+        if not run.has(TEXTS_FILE, callbacks.warn):
+            run.write_table(TEXTS_FILE, pl.DataFrame({"text": [self.digests[i] for i in self.text_of_row]}))
+        if earlier is not None and PLAN_FILE not in self.record["files"]:  # later the plan says what is scored
+            take_over(run, earlier, self.digests)
+        self.known = reusable(run, callbacks.warn)
         self.plan = self._plan()
 
     def _plan(self) -> list[Plan]:
         """A plan for each part; read back from the folder when it is there."""
-        if not self.run.has(PLAN_FILE, self.callbacks.warn):
+        if not self.run.has(PLAN_FILE, self.callbacks.warn) or self._lost():
             self._make_plan()
         stored = self.run.read_table(PLAN_FILE)
         if fault := plan_fault(stored, len(self.texts)):
@@ -245,10 +266,11 @@ class _Run:
             if len(parts) <= part:
                 parts.append(Plan([], self.record["plan"]["prefix_tree"], self.record["plan"]["batch_tokens"]))
             parts[-1].batches.append(group["text"].to_list())
+        self.scored = self.record["plan"].get("parts_scored", len(parts))  # those behind them are taken over
         self.record |= {
             "statements": self.data.table.height,
             "texts": len(self.texts),
-            "tokens_planned": sum(tokens_computed(self.texts, part) for part in parts),
+            "tokens_planned": sum(tokens_computed(self.texts, part) for part in parts[: self.scored]),
             "tokens_ideal": distinct_prefixes(self.texts),
             "answer_rows": sum(len(text.targets) for text in self.texts),
         }
@@ -262,10 +284,20 @@ class _Run:
         return parts
 
     def _make_plan(self) -> None:
-        """Plan the batches. Parts that were made by another plan than this are made again."""
-        made = self.lm.plan(self.texts, self.settings.batch_tokens, prefix_tree=self.settings.prefix_tree)
+        """Plan the batches of what is not taken over, and behind them parts of what is, each text by itself. Parts that
+        were made by another plan than this are made again."""
+        new = [i for i, digest in enumerate(self.digests) if digest not in self.known]
+        texts = [self.texts[i] for i in new]
+        made = Plan([], prefix_tree=False, batch_tokens=0)
+        if new:
+            made = self.lm.plan(texts, self.settings.batch_tokens, prefix_tree=self.settings.prefix_tree)
         about = {"prefix_tree": made.prefix_tree, "refusal": made.refusal, "batch_tokens": made.batch_tokens}
-        table = plan_table(made.batches, PART_TEXTS)
+        table = plan_table([[new[i] for i in batch] for batch in made.batches], PART_TEXTS)
+        if len(new) < len(self.texts):
+            about["parts_scored"] = parts = table["part"].n_unique()
+            taken = plan_table([[i] for i in sorted({*range(len(self.texts))} - {*new})], PART_TEXTS)
+            behind = (pl.col("part") + parts, pl.col("batch") + len(made.batches))
+            table = pl.concat([table, taken.with_columns(behind).cast(PLAN_SCHEMA)])  # type: ignore[arg-type]
         content = table_bytes(table, ".parquet")
         self.record["trial"] = made.trial and made.trial.as_dict()
         files = self.record["files"]
@@ -284,6 +316,7 @@ class _Run:
         self.record["sessions"].append(self.session)
         warn = self.callbacks.warn
         missing = {n: plan for n, plan in enumerate(self.plan) if not self.run.has(part_name(n), warn)}
+        self._take_over(missing)
         done = len(self.texts) - sum(len(plan.texts) for plan in missing.values())
 
         def advance(count: int) -> None:
@@ -327,14 +360,37 @@ class _Run:
             )
         return ProbeResult(self.run.path, self.record, table, more.get(DECOYS_FILE))
 
+    def _lost(self) -> bool:
+        """Whether scores that were to be taken over are neither in a part nor to be had any more."""
+        first = self.record.get("plan", {}).get("parts_scored")
+        if first is None or self.known:
+            return False
+        last = self.run.read_table(PLAN_FILE)["part"].max()
+        return not all(self.run.has(part_name(n)) for n in range(first, int(last) + 1))  # type: ignore[arg-type]
+
+    def _take_over(self, missing: dict[int, Plan]) -> None:
+        """Write the parts of scores that an earlier run has, and leave in ``missing`` those to score."""
+        if (reused := self.record.get("reused")) is None:
+            return
+        for number in [number for number in missing if number >= self.scored]:
+            self._write_part(number, np.array([self.known[self.digests[i]] for i in missing.pop(number).texts]))
+        reused["texts"] = sum(len(plan.texts) for plan in self.plan[self.scored :])
+        self.callbacks.notice(
+            f"{reused['texts']:,} of {len(self.texts):,} texts have the scores that they had in "
+            f"{' and '.join(reused['from'])}; {len(self.texts) - reused['texts']:,} are new"
+        )
+
     def _keep_part(self, number: int, scores: np.ndarray, counters: Counters) -> None:
-        texts = self.plan[number].texts
+        self.session["statements"] += self._write_part(number, scores)
+        self.counters.add(counters)
+
+    def _write_part(self, number: int, scores: np.ndarray) -> int:
+        """Write the scores of a part's texts; how many statements it has."""
         scored = np.full(len(self.texts), np.nan)
-        scored[texts] = scores
+        scored[self.plan[number].texts] = scores
         rows = self._rows(number)
         self.run.write_table(part_name(number), self._score_rows(rows, scored))
-        self.counters.add(counters)
-        self.session["statements"] += len(rows)
+        return len(rows)
 
     def _rows(self, part: int) -> np.ndarray:
         """The statements of a part's texts, in the order of the data set."""
@@ -380,15 +436,19 @@ class _Run:
         return whole.with_columns(pl.lit(self.record["settings"]["label"]).alias("model"))  # it may have been renamed
 
     def _noise(self, scores: pl.DataFrame) -> Json:
-        """How far scores of texts move that are scored again in other batches."""
+        """How far scores of texts move that are scored again in other batches, here or where they are from."""
         first = {int(t): i for i, t in reversed(list(enumerate(self.text_of_row)))}
         before = scores["logp"].to_numpy()[[first[i] for i in range(len(self.texts))]]  # (texts,)
-        return measure_noise(
+        of_earlier = self.record["reused"]["noise"] if self.scored < len(self.plan) else 0.0
+        # A share of what was computed here, and one text at least of each part that was not; of all, where no run did
+        parts = self.plan if of_earlier is None else self.plan[: self.scored]
+        noise = measure_noise(
             self.lm, self.texts, before, {part_name(number): plan for number, plan in enumerate(self.plan)},
-            computed=self.record["tokens_planned"], seed=self.settings.seed,
+            computed=sum(tokens_computed(self.texts, part) for part in parts), seed=self.settings.seed,
             native_softmax=self.settings.native_softmax,
             progress=lambda done, texts: self.callbacks.progress(done, texts, "scored again"),
         )  # fmt: skip
+        return noise | {"largest": max(noise["largest"], of_earlier or 0.0)}
 
     def _count_session(self) -> None:
         self.session["halvings"] = self.counters.halvings

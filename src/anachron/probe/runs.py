@@ -1,10 +1,11 @@
 """Probe runs that are done: how they are found, read, and put beside others.
 
 A run folder (`anachron.io.run_folder`) holds ``run.json`` (settings, model, data set, versions, hardware, times,
-checksums), ``plan.parquet`` (which text is scored in which batch and part), ``scores/part-*.parquet`` (written as the
-run goes) and, once done, ``scores.parquet`` (all parts in the order of the data set), where there are decoys
-``decoys.parquet`` (their scores, `DECOY_COLUMNS`), where there are wordings ``wordings.parquet`` (`WORDING_COLUMNS`),
-and ``asked.csv`` (the question of each fact).
+checksums), ``texts.parquet`` (a fingerprint of the text of each statement), ``plan.parquet`` (which text is scored in
+which batch and part), ``scores/part-*.parquet`` (written as the run goes) and, where scores were taken over,
+``reused-*.parquet`` (`anachron.probe.reuse`). Once it is done there are ``scores.parquet`` (all parts in the order of
+the data set), where there are decoys ``decoys.parquet`` (their scores, `DECOY_COLUMNS`), where there are wordings
+``wordings.parquet`` (`WORDING_COLUMNS`), and ``asked.csv`` (the question of each fact).
 """
 
 import shlex
@@ -24,6 +25,7 @@ from anachron.io.run_folder import RUN_FILE, Kind, RunFolder
 from anachron.io.tables import read_table
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
+TEXTS_FILE = "texts.parquet"
 ASKED_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # the latter of a run about a file of facts
 DECOYS_FILE = "decoys.parquet"
 WORDINGS_FILE = "wordings.parquet"
@@ -32,7 +34,7 @@ WORDING_COLUMNS = (
 )  # fmt: skip
 DECOY_COLUMNS = ("model", "format", "prefix", "fact_id", "decoy", "granularity", "time", "status", "logp", "n_tokens")
 OWN_FILES = frozenset(
-    {PLAN_FILE, SCORES_FILE, DECOYS_FILE, WORDINGS_FILE, ASKED_FILE, LEFT_OUT_FILE}
+    {TEXTS_FILE, PLAN_FILE, SCORES_FILE, DECOYS_FILE, WORDINGS_FILE, ASKED_FILE, LEFT_OUT_FILE}
 )  # a check writes more beside them
 
 

@@ -161,12 +161,14 @@ def write_report(
     *,
     style: str = "plain",
     figures: bool = True,
+    history: Sequence[Json] = (),
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> Report:
     """Write a page about some runs that works offline, with the tables behind it and the figures for print.
 
-    figures: whether to draw those for print, which takes longer than all else where facts are few.
+    figures: whether to draw those for print, which takes longer than all else where facts are few. history: the lines
+    of `anachron.probe.check.history.read_history`, for a chart at the end.
     scores, style, progress, options: as of `write_metrics`, or the one folder of a run of ``evaluate``, whose page has
     the methods' table and each update before and after; options do not bear on it. Raises `ConfigError` without the
     extra ``report``, for such a folder beside others, and as `open_study`.
@@ -186,7 +188,7 @@ def write_report(
         progress=partial(progress, "tables"),
     )  # fmt: skip
     progress("page", 0, 1)
-    write_page(opened.study, written, opened.sources, out / PAGE, opened.asked)
+    write_page(opened.study, written, opened.sources, out / PAGE, opened.asked, history)
     progress("page", 1, 1)
     if style == "paper":  # after the page, whose notes are not about print
         written = _set_for_print(written, out / TABLES)
@@ -219,8 +221,9 @@ def verdicts_of(
 
 
 def write_page(
-    study: Study, written: Written, sources: Iterable[ScoreSource], page: Path, asked: Sequence[AnswerSource] = ()
-) -> None:
+    study: Study, written: Written, sources: Iterable[ScoreSource], page: Path, asked: Sequence[AnswerSource] = (),
+    history: Sequence[Json] = (),
+) -> None:  # fmt: skip
     """Write the page of a study with its manifest beside it."""
     sources = list(sources)
     manifests = [{"name": s.label or str(s.file), "record": s.record} for s in sources]
@@ -231,6 +234,7 @@ def write_page(
             AnswersOnPage(run_key(one.label, one.asked_by), one.summary, one.facts, read_answers(one.folder))
             for one in asked
         ],
+        history=history,
     )  # fmt: skip
     write_bytes(page, render(data).encode())
     write_manifest(page, command="report", parameters=written.parameters, inputs=written.inputs, counts=counts(data))

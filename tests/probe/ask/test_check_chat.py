@@ -211,7 +211,7 @@ def test_answers_of_one_server_are_not_those_of_another(
         capsys.readouterr()
         assert check(bad, facts, tmp_path / "good", *words) == 2
         said = " ".join(capsys.readouterr().err.split())
-        assert f"base_url: '{good.url}' -> '{bad.url}'" in said and f"--same-as {good.url}" in said
+        assert f"(base_url): '{good.url}' -> '{bad.url}'" in said and f"--same-as {good.url}" in said
         assert check(bad, facts, tmp_path / "good", *words, "--same-as", good.url) == 0
         # the answers that the second gave itself are nearer, and the run says of which addresses it is
         assert len(bad.requests) == asked and share_won("good") == 0 and share_won("bad") == 0

@@ -88,6 +88,14 @@ def look(number: int) -> Look:
     return Look(plain.colour, plain.marker, plain.line, hollow=number // len(LOOKS) % 2 == 1)
 
 
+def check_matplotlib() -> None:
+    """Raise `ConfigError` where matplotlib is not installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(f"figures need matplotlib ({error}); {how_to_install('report')}") from error
+
+
 @contextmanager
 def sheet(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[tuple[Any, Any]]:
     """A figure of so many inches with an array of axes (rows, columns), in our style and nobody else's.
@@ -95,11 +103,10 @@ def sheet(width: float, height: float, rows: int = 1, columns: int = 1, **option
     options: of ``Figure.subplots``. The style holds within the block only: the reader's own settings of matplotlib
     neither change the figure nor are changed. Raises `ConfigError` where matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.style import context
-    except ImportError as error:
-        raise ConfigError(f"figures need matplotlib ({error}); {how_to_install('report')}") from error
+    check_matplotlib()
+    from matplotlib.figure import Figure
+    from matplotlib.style import context
+
     with context(STYLE, after_reset=True):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, **options)

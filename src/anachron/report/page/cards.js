@@ -64,7 +64,8 @@ function memberOf(i, at) {
     element("button", { type: "button", class: "opens", dir: "auto", "aria-haspopup": "dialog", click: () => showFact(i, state.run) }, facts.object[i] ?? "–"),
     ` ${periodInWords(facts.start[i], facts.end[i])} `,
     known(kind) ? element("b", { class: `kind ${kind.replace(" ", "-")}` }, kind) : "",
-    known(verdict) ? ` ${kind === verdict ? "" : `With dates: ${verdict}. `}${verdictOf("told", i).replaceAll(" %", "\u00a0%")}` : " not part of this check");
+    known(verdict) ? ` ${kind === verdict ? "" : `With dates: ${verdict}. `}${verdictOf("told", i).replaceAll(" %", "\u00a0%")}` : " not part of this check",
+    sideBySide ? element("span", { class: "hint" }, ` ${others().length > 1 ? "Other runs" : data.runs[others()[0]].name}: ${besideOf(i)}.`) : "");
 }
 
 function card(members) {

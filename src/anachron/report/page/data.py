@@ -20,6 +20,7 @@ from anachron.io.tables import harmless
 from anachron.report.outputs import Written
 from anachron.report.page.answers import AnswersOnPage, answer_metrics, answers_of_fact, facts_on_page, named_by_year
 from anachron.report.page.columns import in_words
+from anachron.report.page.history import history_on_page
 from anachron.report.page.periods import RULE, openings, period_views, position
 from anachron.report.page.render import deflate
 from anachron.report.page.scores import pack_scores
@@ -34,16 +35,18 @@ def page_data(
     style: str | None = None,
     verdicts: Mapping[tuple[str, ...], CheckOnPage] | None = None,
     asked: Sequence[AnswersOnPage] = (),
+    history: Sequence[Json] = (),
 ) -> Json:
     """Everything that the page shows.
 
     manifests: one record a score table, with ``name`` and ``record`` (the content of run.json; ``None`` where the
     table is not part of a run). style: how all runs word their dates, where known; then ``openings`` makes each prompt.
-    verdicts: checks by model, format and prefix. asked: runs that asked for answers, which come last. Returns
-    plain JSON values: ``title, edits, sentence, headline, runs, facts, metrics, contexts, openings, verdicts, asked,
-    worst, telling, analyses, groups, left_out, notes, manifests, version``. ``edits`` says that the facts are the past
-    ones of updates, before and after them: one run is that of the unedited model, as
-    `anachron.evaluate.measures.dated_metrics.past_scores` has it. Facts are columns of equal length in the order of
+    verdicts: checks by model, format and prefix. asked: runs that asked for answers, which come last. history: lines
+    of `anachron.probe.check.history`. Returns plain JSON values: ``title, edits, sentence, headline, runs, facts,
+    metrics, contexts, openings, verdicts, asked, worst, telling, analyses, groups, history, left_out, notes, manifests,
+    version``. ``edits`` says that the facts are the past ones of updates, before and after them: one run is that of
+    the unedited model, as `anachron.evaluate.measures.dated_metrics.past_scores` has it. Facts are columns of equal
+    length in the order of
     ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the same
     facts, null where a fact has no matches; of runs that asked by year alone. ``asked`` has null for every run of
     scores, and for others `answers_of_fact`.
@@ -83,6 +86,7 @@ def page_data(
         "telling": telling(study, worst, leading, runs, ids, looks) if scored else None,
         "analyses": analyses(written, looks, leading, ids),
         "groups": list(GROUPS),
+        "history": history_on_page(history),
         "left_out": left_out(written),
         "notes": list(written.notes),
         "manifests": list(manifests),

@@ -7,6 +7,7 @@ try {
   startFacts();
   startTimeline();
   startAnalyses();
+  startHistory().catch(trouble);
   startWorst()
     .then(() => (document.documentElement.dataset.ready = "true"))
     .catch(trouble);

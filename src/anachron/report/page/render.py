@@ -27,6 +27,7 @@ SCRIPTS = (
     "periods.js",
     "cards.js",
     "analyses.js",
+    "history.js",
     "main.js",
 )
 
