@@ -203,7 +203,7 @@ def _of_edits(folder: Path) -> list[RunFacts]:
     record, tables = read_evaluation(folder)
     if "stages" in tables:
         raise DataError(f"{folder} measures edits as they accumulate, not update by update; see its report")
-    names, _ = names_of_updates(record["settings"])
+    names, _, _ = names_of_updates(record["settings"])
     model = Path(str(record["settings"]["model"])).name
     made = []
     for (method,), rows in of_edits(tables)[0].filter(pl.col("method") != UNEDITED).group_by("method"):
