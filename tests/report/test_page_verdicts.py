@@ -77,7 +77,8 @@ def test_verdicts_are_read_and_stand_with_their_facts(tmp_path: Path):
     kinds = [None if rank is None else found["kinds"][rank] for rank in own["rank"]]
     assert kinds == ["wrong period", None, "known", "unknown", "robust", "stale", "shaky"]
     assert own["told"] == [
-        "W 75 %. It is believed to 1990; that ends 9 years too early.", None, "W 75 %.", "W 75 %: 7 % of decoys do as well.", *["W 75 %."] * 3
+        "W 75 %. It is believed to 1990; that ends 9 years too early.", None, "W 75 %.",
+        "W 75 %: 7 % of decoys do as well.", *["W 75 %."] * 3
     ]  # fmt: skip
     stale = "Asked about today, the model says a (held until 1999); {} has held since 3 February 2001."
     assert own["today"] == [

@@ -125,7 +125,7 @@ def _met(demand: Mapping[str, Any]) -> str:
 
 
 def told_in_words(row: Mapping[str, Any]) -> str:
-    """What stands behind a verdict, in sentences: ``W 75 %. It is believed from 2010 on; that begins 4 years too early.``"""
+    """What stands behind a verdict: ``W 75 %. It is believed from 2010 on; that begins 4 years too early.``"""
     doubt = doubt_in_words(row)
     share = f"W {100 * row['win_rate']:.0f} %{dates_in_words(row)}{doubt and ': '}{doubt}."
     return f"{share} It is {belief}." if (belief := _belief(row)) else share
