@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.io.tables import read_table
-from anachron.probe.check.verdicts import VERDICT_SCHEMA, belief_in_words
+from anachron.probe.check.verdicts import VERDICT_SCHEMA
 from anachron.report.page.periods import openings
 from anachron.report.page.verdicts import FIRST, CheckOnPage, read_verdicts, still_holding, verdict_columns
 from anachron.text.dates import date_in_words, wordings
@@ -76,9 +76,9 @@ def test_verdicts_are_read_and_stand_with_their_facts(tmp_path: Path):
     assert own["answer"] == [None, None, None, None, "e", "a", None]
     kinds = [None if rank is None else found["kinds"][rank] for rank in own["rank"]]
     assert kinds == ["wrong period", None, "known", "unknown", "robust", "stale", "shaky"]
-    belief = belief_in_words(ROWS[1]).removeprefix(": ")
-    assert belief and own["told"] == [
-        f"W 75 %. It is {belief}.", None, "W 75 %.", "W 75 %: 7 % of decoys do as well.", *["W 75 %."] * 3
+    assert own["told"] == [
+        "W 75 %. It is believed to 1990; that ends 9 years too early.", None, "W 75 %.",
+        "W 75 %: 7 % of decoys do as well.", *["W 75 %."] * 3
     ]  # fmt: skip
     stale = "Asked about today, the model says a (held until 1999); {} has held since 3 February 2001."
     assert own["today"] == [
@@ -100,8 +100,8 @@ def test_what_is_stale_comes_first_then_wrong_periods_and_the_gate_is_told(tmp_p
         ("stale", "f"), ("stale", None), ("wrong period", "b"),  # the second was not asked with dates
     ]  # fmt: skip
     assert own["first"][0]["words"] == "the model says a (held until 1999); f has held since 3 February 2001"
-    belief = belief_in_words(ROWS[1]).removeprefix(": ")
-    assert own["first"][2]["words"] == f"b, May 1990 to 1999, is {belief}" and own["more"] == 0
+    wrong = "b, May 1990 to 1999, is believed to 1990; that ends 9 years too early"
+    assert own["first"][2]["words"] == wrong and own["more"] == 0
     many = [row(f"n{i}", "known", **STALE) for i in range(FIRST + 3)]
     found = columns(tmp_path / "verdicts.csv", [*ROWS, *many], [])
     assert len(found["runs"][0]["first"]) == FIRST and found["runs"][0]["more"] == 3 + 3

@@ -125,11 +125,10 @@ def _met(demand: Mapping[str, Any]) -> str:
 
 
 def told_in_words(row: Mapping[str, Any]) -> str:
-    """What stands behind a verdict, in sentences: ``W 75 %. It is believed from 2010 on, 4 years too early.``"""
+    """What stands behind a verdict: ``W 75 %. It is believed from 2010 on; that begins 4 years too early.``"""
     doubt = doubt_in_words(row)
     share = f"W {100 * row['win_rate']:.0f} %{dates_in_words(row)}{doubt and ': '}{doubt}."
-    belief = belief_in_words(row).removeprefix(": ")
-    return f"{share} It is {belief}." if belief else share
+    return f"{share} It is {belief}." if (belief := _belief(row)) else share
 
 
 def present_in_words(row: Mapping[str, Any]) -> str:
@@ -153,7 +152,12 @@ def _pressing(row: Mapping[str, Any]) -> str:
         )
     periods = (part.split("/") for part in row["periods"].split("; "))
     held = "; ".join(f"{_day(start)} to {_day(end)}" if end else f"{_day(start)} on" for start, end in periods)
-    return f"{row['object']}, {held}, is {belief_in_words(row).removeprefix(': ')}"
+    return f"{row['object']}, {held}, is {_belief(row)}"
+
+
+def _belief(row: Mapping[str, Any]) -> str:
+    """``believed from 2010 on; that begins 4 years too early``; nothing of another verdict."""
+    return belief_in_words(row).removeprefix(": ").replace(", ", "; that ", 1)
 
 
 def _until(row: Mapping[str, Any]) -> str:
