@@ -4,7 +4,7 @@ A run folder (`anachron.io.run_folder`) holds ``run.json`` (settings, model, dat
 checksums), ``plan.parquet`` (which text is scored in which batch and part), ``scores/part-*.parquet`` (written as the
 run goes) and, once done, ``scores.parquet`` (all parts in the order of the data set), where there are decoys
 ``decoys.parquet`` (their scores, `DECOY_COLUMNS`), where there are wordings ``wordings.parquet`` (`WORDING_COLUMNS`),
-and ``asked.csv`` (the question of each fact).
+``asked.csv`` (the question of each fact) and, where rules were unsure of some, ``questions.csv`` to mend.
 """
 
 from collections import Counter
@@ -24,6 +24,7 @@ from anachron.io.tables import read_table
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
 ASKED_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # the latter of a run about a file of facts
+QUESTIONS_FILE = "questions.csv"  # of one where a question is worth a look
 DECOYS_FILE = "decoys.parquet"
 WORDINGS_FILE = "wordings.parquet"
 WORDING_COLUMNS = (
@@ -31,7 +32,7 @@ WORDING_COLUMNS = (
 )  # fmt: skip
 DECOY_COLUMNS = ("model", "format", "prefix", "fact_id", "decoy", "granularity", "time", "status", "logp", "n_tokens")
 OWN_FILES = frozenset(
-    {PLAN_FILE, SCORES_FILE, DECOYS_FILE, WORDINGS_FILE, ASKED_FILE, LEFT_OUT_FILE}
+    {PLAN_FILE, SCORES_FILE, DECOYS_FILE, WORDINGS_FILE, ASKED_FILE, LEFT_OUT_FILE, QUESTIONS_FILE}
 )  # a check writes more beside them
 
 
