@@ -7,7 +7,8 @@ from anachron.data.own.questions import RELATED, question_of
 from anachron.data.own.rows import given_facts
 from anachron.probe.check.questions import present_questions
 from anachron.text.languages import SHORT_NAMES
-from anachron.text.questions import relation_templates, role_questions
+from anachron.text.questions import relation_templates
+from anachron.text.roles import role_questions
 
 
 def asked(relation: str):

@@ -21,7 +21,7 @@ from anachron.text.languages import in_tenses, language_of
 from anachron.text.words import by_language, language_files, phrases, words_of
 
 NEEDED = {"language", "styles", "openings", "spans", "relations"}
-KNOWN = NEEDED | {"articles", "asking", "answers", "agreement", "the", "units", "changes"}
+KNOWN = NEEDED | {"articles", "asking", "answers", "agreement", "roles", "the", "units", "changes"}
 RECIPE = Path(__file__).parents[2] / "docs" / "add-a-language.md"
 
 

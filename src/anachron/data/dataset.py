@@ -17,10 +17,11 @@ class Dataset:
 
     Of a file of facts also, as `anachron.data.own.statements.OwnFacts` has them: ``as_of``, the date up to which they
     are known; ``about``, what the file says of each fact that is asked; ``left_out``, the facts that cannot be asked,
-    and why (none of a sample, which looks at no more facts than it takes); ``notes``. ``limit``: how many facts were
-    taken of more. ``language``: of the questions, where it is not English. ``given``: the facts as they were read, all
-    of the file; ``reading``: how, where its names and dates do not say so. ``decoys``: ``fact_id, decoy``, other
-    objects that are asked about under the dates of the fact, at most ``decoys_each`` a fact
+    and why (none of a sample, which looks at no more facts than it takes); ``notes``; ``to_edit``, the file with its
+    questions, where some are worth a look. ``limit``: how many facts were taken of more. ``language``: of the
+    questions, where it is not English. ``given``: the facts as they were read, all of the file; ``reading``: how, where
+    its names and dates do not say so. ``decoys``: ``fact_id, decoy``, other objects that are asked about under the
+    dates of the fact, at most ``decoys_each`` a fact
     (`anachron.data.decoys.with_decoys`). ``wordings``: other questions that are asked about the facts, under the same
     dates (`anachron.data.wordings.with_wordings`).
     """
@@ -40,6 +41,7 @@ class Dataset:
     decoys: pl.DataFrame | None = None
     decoys_each: int | None = None
     wordings: pl.DataFrame | None = None
+    to_edit: pl.DataFrame | None = None
 
     def fingerprint(self) -> str:
         """SHA-256 of the statements themselves: the same for the same content in any file format."""

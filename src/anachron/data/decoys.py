@@ -18,7 +18,8 @@ from anachron.core.errors import ConfigError
 from anachron.core.sameness import name_key
 from anachron.data.bundled.mini import mini_entities, mini_facts
 from anachron.data.dataset import Dataset
-from anachron.text.questions import role_questions
+from anachron.text.roles import role_questions
+from anachron.text.words import ENGLISH, language_files
 
 DECOYS = 5
 PERSON = "person"
@@ -77,6 +78,8 @@ def choose_decoys(
     for item in data.given:
         of_subject[name_key(item.fact.subject)] |= set(map(name_key, item.aliases))
     own, others = _by_relation(known), _by_relation(bundled)
+    code = data.language or ENGLISH
+    spoken = language_files()[code]["language"] if code in language_files() else code
     kinds = {relation: _kind(held) for relation, held in others.items()}
     found: dict[Succession, tuple[str, ...]] = {}
     for (subject, relation), held in _successions(asked).items():
@@ -84,7 +87,7 @@ def choose_decoys(
         named = [name for _, _, name, _ in held]
         same = others.get(relation_id or relation) or others.get(relation, [])
         kind = kinds.get(relation_id or relation) or kinds.get(relation) or _kind(held)
-        if kind is None and role_questions(relation) is not None:
+        if kind is None and (role := role_questions(relation, spoken)) is not None and role.person:
             kind = PERSON
         if data.language is not None and kind != PERSON:  # bundled names are English, which a person's seldom differ by
             same = []

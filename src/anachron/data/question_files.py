@@ -9,7 +9,7 @@ import polars as pl
 from anachron.core.errors import ConfigError, DataError
 from anachron.data.own.faults import refuse
 from anachron.data.own.files import has_own_names, read_given_facts
-from anachron.data.own.questions import facts_to_ask, in_words, question_faults, with_questions
+from anachron.data.own.questions import facts_to_ask, in_words, question_faults, with_questions, worth_a_look
 from anachron.data.own.reading import Reading
 from anachron.data.own.rows import GivenFact
 from anachron.data.question_tables import (
@@ -79,7 +79,7 @@ def verbalise(
     out: .parquet or .jsonl; ``<out>.failed.jsonl`` lists the facts without a good set, and why. Facts and out may lie
         on a store.
     llm: the model that writes the questions; without, they come from the templates of each relation, and of one's own
-        facts also from the name of a role (`anachron.text.templates.by_templates_or_role`).
+        facts also from the relation's own words (`anachron.text.templates.by_templates_or_role`).
     language: of the questions, see `anachron.text.languages.language_of`; by default that of the style, else English.
     style: how dates are worded, see `anachron.text.dates`; by default as the language does.
     seed: which of four questions each fact is asked with. limit: only the first so many facts.
@@ -144,6 +144,9 @@ def verbalise(
     }
     failed = failures_table(outcomes)
     write_table(f"{out}.failed.jsonl", failed if own is None else in_words(own, failed))
+    look = [o.questions[o.drawn] for o in outcomes if isinstance(o, Verbalised) and not o.sure]
+    if look and callbacks is not None:
+        callbacks.notice(worth_a_look(list(dict.fromkeys(look)), str(out)))
     worded = questions_table(table, outcomes, source)
     write_table(out, worded if own is None else with_questions(own, worded))
     write_manifest(

@@ -55,7 +55,7 @@ class ByAnswers(Respondent):
             raise ConfigError(NOTHING_IN_COMMON)
         run = run_asking(
             questions, facts.questions, self.answerer, out, _identity(data), as_of, self.settings,
-            callbacks=callbacks,
+            to_edit=data.to_edit, callbacks=callbacks,
         )  # fmt: skip
         found = answer_verdicts(run.facts).drop("subject", "relation", "object", "periods")
         unread = found.filter(pl.col("verdict").is_null())["fact_id"]
@@ -68,7 +68,10 @@ class ByAnswers(Respondent):
 
     def probe(self, data: Dataset, out: Path | str, callbacks: Callbacks | None = None) -> AnswerRun:
         questions, as_of = questions_of(data, None, self.language, recorded_as_of(out))
-        return run_asking(questions, (), self.answerer, out, _identity(data), as_of, self.settings, callbacks=callbacks)
+        return run_asking(
+            questions, (), self.answerer, out, _identity(data), as_of, self.settings,
+            to_edit=data.to_edit, callbacks=callbacks,
+        )  # fmt: skip
 
     def prefer(
         self, changes: Sequence[ChangeToAsk], out: Path | str, callbacks: Callbacks | None = None

@@ -41,6 +41,7 @@ from anachron.probe.runs import (
     OWN_FILES,
     PARTS,
     PLAN_FILE,
+    QUESTIONS_FILE,
     SCORES_FILE,
     TEXTS_FILE,
     WORDING_COLUMNS,
@@ -344,6 +345,8 @@ class _Run:
             self.run.write_table(name, beside)
         if self.data.left_out is not None:
             self.run.write_table(LEFT_OUT_FILE, self.data.left_out)
+        if self.data.to_edit is not None:
+            self.run.write_table(QUESTIONS_FILE, self.data.to_edit)
         self.run.write_table(SCORES_FILE, table)
         self._count_session()
         self.run.finish()

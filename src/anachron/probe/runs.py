@@ -5,7 +5,8 @@ checksums), ``texts.parquet`` (a fingerprint of the text of each statement), ``p
 which batch and part), ``scores/part-*.parquet`` (written as the run goes) and, where scores were taken over,
 ``reused-*.parquet`` (`anachron.probe.reuse`). Once it is done there are ``scores.parquet`` (all parts in the order of
 the data set), where there are decoys ``decoys.parquet`` (their scores, `DECOY_COLUMNS`), where there are wordings
-``wordings.parquet`` (`WORDING_COLUMNS`), and ``asked.csv`` (the question of each fact).
+``wordings.parquet`` (`WORDING_COLUMNS`), ``asked.csv`` (the question of each fact) and, where rules were unsure of
+some, ``questions.csv`` to mend.
 """
 
 import shlex
@@ -27,6 +28,7 @@ from anachron.io.tables import read_table
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
 TEXTS_FILE = "texts.parquet"
 ASKED_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # the latter of a run about a file of facts
+QUESTIONS_FILE = "questions.csv"  # of one where a question is worth a look
 DECOYS_FILE = "decoys.parquet"
 WORDINGS_FILE = "wordings.parquet"
 WORDING_COLUMNS = (
@@ -34,7 +36,7 @@ WORDING_COLUMNS = (
 )  # fmt: skip
 DECOY_COLUMNS = ("model", "format", "prefix", "fact_id", "decoy", "granularity", "time", "status", "logp", "n_tokens")
 OWN_FILES = frozenset(
-    {TEXTS_FILE, PLAN_FILE, SCORES_FILE, DECOYS_FILE, WORDINGS_FILE, ASKED_FILE, LEFT_OUT_FILE}
+    {TEXTS_FILE, PLAN_FILE, SCORES_FILE, DECOYS_FILE, WORDINGS_FILE, ASKED_FILE, LEFT_OUT_FILE, QUESTIONS_FILE}
 )  # a check writes more beside them
 
 

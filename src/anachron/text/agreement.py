@@ -1,21 +1,29 @@
 """A subject inside a sentence that is not English: its article, and what it makes of the words before it.
 
-The templates are worded so that nothing else agrees with a subject. Which names take an article is a list of names
-and rules by the noun that heads a name of several words, in the language's file; persons and places have none.
+The templates are worded so that nothing else agrees with a subject. Which names take an article is data in the
+language's file, under ``agreement``: ``names`` as they are; ``nouns`` that head names of several words, in French also
+``first_words``, one word or two (Jeux olympiques); ``endings``, words behind the first (Tufts University); ``teams``
+and ``nicknames`` of American teams; and what looks like these and takes none, ``without``. Persons and places have
+none.
 """
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any
 
 from anachron.text.words import words_of
 
 _ADJECTIVE = re.compile(  # with a strong or weak ending
-    r"(?:[ts]ch|ig|igt|lich|al|alt|nt|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))e[rs]?$", re.IGNORECASE
+    r"(?:[ts]ch|ig|igt|iv|lich|al|alt|nt|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))e[rs]?$|^\d+\.$", re.IGNORECASE
 )
-_NOT_ELIDED = re.compile(r"y[aeiou]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
+_GENITIVE_ES = re.compile(r"(?:bund|haus|kreis|preis|nis|ss|z)$", re.IGNORECASE)  # des Landkreises, des Roten Kreuzes
+_YEAR = re.compile(r" \d{4}(?:[/–-]\d{2,4})?$")  # of what is held every year: Tour de France 2009
+_WORK = re.compile(r" [–:] |: |[!?…]")  # signs of a title, which is no name of several words
+_TITLE = re.compile(rf"(?:Der|Die|Das|Ein|Eine) |.*(?:{_WORK.pattern})")  # in German; its article stays
+_NUMBERED = re.compile(r"\d+(?:e|er|re|ère|ème|\.[ºª])")
+_NOT_ELIDED = re.compile(r"y[aeiouàâéèêô]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
 _WITHOUT = frozenset({"Le Corbusier", "Le Nôtre"})  # persons whose name begins as an article does
 
 
@@ -28,12 +36,9 @@ def in_phrase(before: str, subject: str, language: str) -> tuple[str, str]:
     """
     if before.endswith("„"):
         return before, subject  # a name that is quoted stays bare
-    # one for each that inflects
-    inflecting = {"French": _french, "German": _german, "Portuguese": _portuguese, "Spanish": _spanish}
-    rules = inflecting.get(language)
-    if rules is None:
+    if language not in _RULES or subject in _listed(language).get("without", ()):
         return before, subject
-    before, subject = rules(before, subject)
+    before, subject = _RULES[language](before, subject)
     return (before, subject) if before else ("", subject[0].upper() + subject[1:])
 
 
@@ -47,11 +52,57 @@ def _listed(language: str) -> Mapping[str, Any]:
 
 def _article(name: str, names: Mapping[str, Collection[str]], heads: Mapping[str, Collection[str]]) -> str | None:
     """The article of a name that is listed, or whose first word is a noun that heads names of several words."""
+    undated = _YEAR.sub("", name)
     for article, listed in names.items():
-        if name in listed:
+        if name in listed or undated in listed:
             return article
-    first, _, rest = name.partition(" ")
-    return next((article for article, listed in heads.items() if rest and first in listed), None)
+    words = name.split(" ")
+    named = len(words) > 1 and not _WORK.search(name)
+    starts = [" ".join(words[:2]), words[0]] if named else []  # Jeux olympiques, but not Jeux de pouvoir
+    return next((article for start in starts for article, listed in heads.items() if start in listed), None)
+
+
+def _by_ending(name: str, endings: Mapping[str, Collection[str]]) -> str | None:
+    """The article of a name that has one of some words behind its first: Tufts University, Newcastle Football Club."""
+    if name.startswith("The ") or _WORK.search(name):
+        return None
+    # the word before it is no small one (Nachts im Museum), and the last of several decides (Army Air Corps)
+    each = ((article, end) for article, ends in endings.items() for end in ends if end in name)
+    found = [
+        (match.end(), article)
+        for article, end in each
+        if (match := re.search(rf"(?:^| )[^a-z ]\S* {re.escape(end)}(?![\w-])", name))
+    ]
+    return max(found)[1] if found else None
+
+
+def _is_nicknamed(name: str, language: str) -> bool:
+    """Whether a name is that of an American team, in the plural: Minnesota Twins."""
+    last = name.rpartition(" ")[2]
+    english = words_of("English", "the")
+    known = (*english["nicknames"], *_listed(language)["nicknames"])
+    return last != name and last[-1] in "sx" and last in known and name not in english["without"]["person"]
+
+
+def _is_club(name: str) -> bool:
+    """Whether a name of several words has one that only clubs have: Karlsruher SC."""
+    words = name.split(" ")
+    return len(words) > 1 and not set(words_of("English", "the")["clubs"]).isdisjoint(words)
+
+
+def in_doubt(subject: str, language: str) -> bool:
+    """Whether a subject looks as if it took an article, and no rule knows which: ``primatiale Saint-Jean``.
+
+    It is a noun where its first word is small, or in German an adjective. Of languages without rules nothing is known.
+    """
+    if language not in _RULES or not subject.strip():
+        return False
+    first = subject.split()[0]
+    if language == "German":
+        a_noun = first != subject and _is_adjective(first) and first not in _listed(language)["given_names"]
+    else:
+        a_noun = first[0].islower() and first[-1:].isalpha()
+    return a_noun and in_phrase("x ", subject, language)[1] == subject
 
 
 def _french(before: str, subject: str) -> tuple[str, str]:
@@ -61,14 +112,30 @@ def _french(before: str, subject: str) -> tuple[str, str]:
         contracted = _french_contraction(before, article)
         return (before, subject) if contracted is None else (contracted, name)
     lists = _listed("French")
-    found = _article(subject.replace("\u2019", "'"), lists["names"], lists["first_words"])
-    found = found or _article(subject.casefold(), {}, lists["nouns"])  # with a capital or without
+    plain = subject.replace("\u2019", "'")
+    first, _, rest = plain.casefold().partition(" ")  # a noun is also looked for behind "81e" and "grande"
+    noun = f"{rest} ..." if first in lists["before_nouns"] or _NUMBERED.fullmatch(first) else plain.casefold()
+    found = _article(plain, lists["names"], lists["first_words"])
+    found = found or _article(noun, {}, lists["nouns"])  # with a capital or without
+    found = found or _french_team(plain) or _by_ending(plain, lists["endings"])
+    if found in ("le", "la") and _elides(plain):
+        found = "l'"
     if found is None:
         return (re.sub(r"\b([Dd])e $", r"\1'", before) if _elides(subject) else before), subject
     contracted = _french_contraction(before, found)
     if contracted is not None:
         return contracted, subject
     return before, found + ("" if found == "l'" else " ") + subject
+
+
+def _french_team(name: str) -> str | None:
+    """The article of a team: Nets de Brooklyn, Thunder d'Oklahoma City, Cincinnati Bengals, KSV Roulers."""
+    team = re.match(r"(.+?) (?:de |d'|du |des )", name)
+    if team and team[1].rpartition(" ")[2] in _listed("French")["teams"]:
+        return "le"
+    if _is_nicknamed(f"the {team[1]}" if team else name, "French"):
+        return "les"
+    return "le" if _is_club(name) else None
 
 
 def _french_contraction(before: str, article: str) -> str | None:
@@ -91,11 +158,15 @@ def _spanish(before: str, subject: str) -> tuple[str, str]:
     lists = _listed("Spanish")
     first, _, rest = subject.partition(" ")
     article = None
-    if first in lists["before_nouns"]:  # the noun behind it says the gender, also where it ends the name
+    # the noun behind it says the gender, also where it ends the name
+    if first in lists["before_nouns"] or _NUMBERED.fullmatch(first):
         article = _article(f"{rest} ...", {}, lists["nouns"])
     article = article or _article(subject, lists["names"], lists["nouns"])
     if article is None and not re.search(r"\b(cargo|puesto) de $", before):
         article = _article(subject, {}, lists["offices"])  # not behind "cargo de"
+    if article is None:
+        plural = _is_nicknamed(subject, "Spanish") and not subject.startswith("Los ")
+        article = "los" if plural else "el" if _is_club(subject) else _by_ending(subject, lists["endings"])
     if article is None and subject.startswith("el "):
         article, subject = "el", subject[3:]
     if article is None:
@@ -148,34 +219,38 @@ def _portuguese_article(name: str) -> str | None:
 
 
 def _german(before: str, subject: str) -> tuple[str, str]:
-    own = re.match(r"(der|die|das) (?=[A-ZÄÖÜ])", subject)
-    name = subject[own.end() :] if own else subject
+    own = re.match(r"(der|die|das) (?=[A-ZÄÖÜ\d])", subject)
+    name, slash, category = (subject[own.end() :] if own else subject).partition("/")  # Oscar/Beste Regie
+    rest = slash + category
     lists = _listed("German")
-    gender = _german_gender(name)
+    known = _german_gender(name)
+    gender = known or ("p" if _is_nicknamed(name, "German") else "m" if _is_club(name) else None)
+    gender = gender or _by_ending(name, lists["endings"])
     if own and gender is None:  # of "die" the plural is known by its adjective: die Vereinigten Staaten
         gender = {"der": "m", "die": "p" if re.match(r"\w+en ", name) else "f", "das": "n"}[own[1]]
     if gender is None:
         return before, subject
     if attribute := re.search(r"(?<!\w)[A-ZÄÖÜ]\w+ (von )$", before):  # behind a noun: das Staatsoberhaupt der Schweiz
-        return f"{before[: attribute.start(1)]}{lists['articles'][gender][3]} ", _declined(name, gender, 3)
+        declined = _declined(name, gender, 3) if known or own else name  # foreign words stay as they are
+        return f"{before[: attribute.start(1)]}{lists['articles'][gender][3]} ", declined + rest
     preposition = re.search(r"(?<!\w)(\w+) $", before)
     word = preposition[1] if preposition else ""
     # the accusative follows two prepositions, "man" and those verbs of the templates whose object is the subject
     cases = (lists["accusative_behind"], lists["dative_behind"])
     case = next((number for number, behind in enumerate(cases, 1) if word.lower() in behind), 0)
     article = lists["articles"][gender][case]
-    name = _declined(name, gender, case)
+    name = _declined(name, gender, case) if known or own else name
     if (joined := lists["contracted"].get(f"{word.lower()} {article}")) and preposition:
-        return f"{before[: preposition.start()]}{joined} ", name
-    return before, f"{article} {name}"
+        return f"{before[: preposition.start()]}{joined} ", name + rest
+    return before, f"{article} {name}{rest}"
 
 
 def _german_gender(subject: str) -> str | None:
     """m, f, n or p (plural): of the listed names, and by the noun behind the adjectives, where that heads the name."""
     lists: Mapping[str, Mapping[str, Collection[str]]] = _listed("German")
-    for gender, listed in lists["names"].items():
-        if subject in listed:
-            return gender
+    by_name = _article(subject, lists["names"], {})
+    if by_name or _TITLE.match(subject):
+        return by_name
     words = subject.split()
     head = words[_head(words)] if words else ""
     for gender, listed in lists["nouns"].items():
@@ -184,9 +259,15 @@ def _german_gender(subject: str) -> str | None:
     return None
 
 
+def _is_adjective(word: str) -> bool:
+    lists = _listed("German")
+    noun = any(word in listed for listed in lists["nouns"].values())  # Kathedrale
+    return word in lists["adjectives"] or (bool(_ADJECTIVE.search(word)) and not noun)
+
+
 def _head(words: list[str]) -> int:
     """The place of the noun behind the adjectives, or of the last word where there is none."""
-    place = next((i for i, word in enumerate(words) if not _ADJECTIVE.search(word) and word != "Christlich"), -1)
+    place = next((i for i, word in enumerate(words) if not _is_adjective(word)), -1)
     given = _listed("German")["given_names"]  # which end as the adjectives of towns do: Peter Bank
     if 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in given:
         place += 1  # the Weimarer Republik
@@ -194,8 +275,10 @@ def _head(words: list[str]) -> int:
 
 
 def _compound(word: str, noun: str) -> bool:
-    """Whether a word is made of a noun and others before it; short nouns end too many names (Ararat, Österreich)."""
-    return len(noun) > 5 and word.endswith(noun.lower())
+    """Whether a word is made of a noun and others before it. Short nouns end too many names (Ararat, Österreich), so
+    those that are safe are listed as endings, with a hyphen."""
+    ending = noun.lower().removeprefix("-")
+    return (len(noun) > 5 or noun[0] == "-") and word.lower().endswith(ending) and len(word) > len(ending)
 
 
 def _declined(subject: str, gender: str, case: int) -> str:
@@ -205,24 +288,32 @@ def _declined(subject: str, gender: str, case: int) -> str:
     words = subject.split()
     place = _head(words)
     for i, word in enumerate(words[:-1]):
-        if not _ADJECTIVE.search(word):
-            if word != "Christlich":
-                break
-            continue
-        words[i] = re.sub(r"e[rs]?$", ending, word)
+        if not _is_adjective(word):
+            break
+        words[i] = re.sub(r"e[rs]?$", ending, word)  # which leaves what has no ending: Christlich Demokratische
     if gender == "p" and case == 2:
         plurals = ("Niederlande", "Emirate", "Streitkräfte")
         words = [f"{word}n" if word in plurals else word for word in words]
     elif gender in "mn" and case == 3 and _takes_s(subject, words[place]):
-        words[place] += "es" if words[place].casefold().endswith(("bund", "haus")) else "s"
+        long = _GENITIVE_ES.search(words[place])
+        words[place] += "ses" if words[place].endswith("nis") else "es" if long else "s"
     return " ".join(words)
 
 
 def _takes_s(subject: str, noun: str) -> bool:
     """Whether a noun has an ``s`` in the genitive: not a country (des Iran), an abbreviation, or what ends in one."""
-    if noun in ("Haus", "Vatikan"):
-        return True
-    if noun.endswith("s") or " of " in subject or subject in _listed("German")["names"]["m"]:
+    lists = _listed("German")
+    if noun in ("Haus", "Vatikan") or subject in lists["with_s"] or _GENITIVE_ES.search(noun):
+        return subject not in lists["names"]["n"] or subject in lists["with_s"]
+    if noun.endswith("s") or " of " in subject or any(subject in lists["names"][gender] for gender in "mn"):
         return False
     last = noun.rsplit("-", 1)[-1]
     return last[1:] == last[1:].lower()
+
+
+_RULES: Mapping[str, Callable[[str, str], tuple[str, str]]] = {  # one for each language that inflects
+    "French": _french,
+    "German": _german,
+    "Portuguese": _portuguese,
+    "Spanish": _spanish,
+}

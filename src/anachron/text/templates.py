@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from anachron.text.agreement import in_doubt
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import Language, language_of
-from anachron.text.questions import draw_question, fill_question, question_fault, role_questions, same_label
+from anachron.text.questions import draw_question, question_fault, same_label
+from anachron.text.roles import RoleQuestions, role_of, role_questions
 
 TEMPLATES = "templates"
 NO_TEMPLATES = "relation without templates"  # a reason to fail
@@ -33,11 +35,15 @@ class FactToWord:
 
 @dataclass(frozen=True, slots=True)
 class Verbalised:
-    """Four questions without date, each ending with ``?``, and which of them the fact is asked with (0 to 3)."""
+    """Four questions without date, each ending with ``?``, and which of them the fact is asked with (0 to 3).
+
+    sure: whether a person need not look at them: false where a rule took a word, or a name, for what it seems to be.
+    """
 
     fact_id: str
     questions: tuple[str, ...]
     drawn: int
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +106,29 @@ def pair_fault(fact: FactToWord, question: str, answer: str, language: str) -> t
 
 
 def by_templates_or_role(fact: FactToWord, seed: int = 0, language: Language | None = None) -> Outcome:
-    """As `by_templates`; where the relation has none and is a role, in English, the one question by its own name."""
+    """As `by_templates`; where the relation has none, the one question by its own words (`anachron.text.roles`).
+
+    Its questions are marked where the rules are unsure of the relation, or of the subject's article.
+    """
     language = language or language_of("en")
-    role = role_questions(fact.relation) if language.code == "en" else None
-    if role is None or fact.relation_id in language.relations:
-        return by_templates(fact, seed, language)
-    question = fill_question(role[0], fact.subject)
-    fault = question_fault(question, fact.subject, fact.object)
-    return Verbalised(fact.fact_id, (question,), 0) if fault is None else Failed(fact.fact_id, *fault)
+    named = None if fact.relation_id in language.relations else asked_by_name(fact.relation, fact.subject, language)
+    made: Outcome
+    if named is None:
+        made = by_templates(fact, seed, language)
+        certain = True
+    else:
+        fault = pair_fault(fact, named.past, fact.object, language.name)
+        made = Failed(fact.fact_id, *fault) if fault else Verbalised(fact.fact_id, (named.past,), 0)
+        certain = named.sure
+    if isinstance(made, Failed):
+        return made
+    return replace(made, sure=certain and not in_doubt(fact.subject, language.name))
+
+
+def asked_by_name(relation: str, subject: str, language: Language) -> RoleQuestions | None:
+    """The questions about a subject by the words of a relation, in both tenses; None where those cannot be asked."""
+    found = role_questions(role_of(relation, subject, language.name), language.name)
+    if found is None:
+        return None
+    past, present = (language.question(template, subject) for template in (found.past, found.present))
+    return replace(found, past=past, present=present)

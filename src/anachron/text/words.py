@@ -7,17 +7,20 @@ Keys of a file, of which a language needs the first five; the others are read by
 * ``spans``: a decade, century and millennium in words (`anachron.text.literals`); ``units``: of quantities.
 * ``asking``, ``answers``: questions to a chat model, and words of its replies (`anachron.probe.ask.wordings`).
 * ``relations``: questions and statements of each (`anachron.text.languages`).
+* ``roles``: nouns by which a relation without templates is asked (`anachron.text.roles`).
 * ``agreement``: names and nouns that take an article (`anachron.text.agreement`); in English ``the``
   (`anachron.text.articles`). ``changes``: questions about what changed (`anachron.probe.horizon.questions`).
 """
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 ENGLISH = "en"
+_TENSES = re.compile(r"\{([^{}|]+)\|([^{}|]+)\}")
 
 
 @cache
@@ -52,3 +55,8 @@ def phrases(kind: str) -> tuple[str, ...]:
     begins what is not said.
     """
     return tuple(dict.fromkeys(phrase for answers in by_language("answers").values() for phrase in answers[kind]))
+
+
+def in_tenses(template: str) -> tuple[str, str]:
+    """A template in the present and in the past: ``qui {est|était} ...`` as ``qui est ...`` and ``qui était ...``."""
+    return _TENSES.sub(r"\1", template), _TENSES.sub(r"\2", template)

@@ -1,8 +1,9 @@
 """Questions for a file of one's own facts: those that its rows bring, the templates of a relation, a model's."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any
 
 import polars as pl
 
@@ -15,22 +16,23 @@ from anachron.data.own.rows import GivenFact
 from anachron.data.question_tables import QUESTION_COLUMNS
 from anachron.text.languages import Language, language_of
 from anachron.text.questions import closing_fault, question_fault
-from anachron.text.templates import NO_TEMPLATES, FactToWord, Verbalised, by_templates_or_role
+from anachron.text.templates import NO_TEMPLATES, FactToWord, Verbalised, asked_by_name, by_templates_or_role
 
 RELATED = {  # what people write, and relations that it may mean; which one only they know
     "team": ["member of sports team"],
     "club": ["member of sports team"],
     "university": ["educated at"],
-    "headquarters": ["headquarters location"],
 }
+LOOKED_AT = 3  # that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionOrReason:
-    """A question, or why there is none."""
+    """A question, or why there is none. sure: whether a person need not look at it."""
 
     text: str = ""
     reason: str = ""
+    sure: bool = True
 
 
 def with_relation_words(items: Iterable[GivenFact], language: Language) -> list[GivenFact]:
@@ -46,8 +48,8 @@ def with_relation_words(items: Iterable[GivenFact], language: Language) -> list[
 
 
 def question_of(item: GivenFact, seed: int = 0, language: Language | None = None) -> QuestionOrReason:
-    """The fact's own question, or one of the bundled templates of its relation, found by its id or its label; or, in
-    English, by the name of a role that it is (`anachron.text.questions`).
+    """The fact's own question, or one of the bundled templates of its relation, found by its id or its label; or one
+    by the relation's own words (`anachron.text.roles`).
 
     language: of the templates and labels, by default English.
     """
@@ -59,12 +61,22 @@ def question_of(item: GivenFact, seed: int = 0, language: Language | None = None
     known = relation or fact.relation_id or fact.relation
     worded = by_templates_or_role(FactToWord(fact.id, fact.subject, known, fact.object, fact.relation), seed, language)
     if isinstance(worded, Verbalised):
-        return QuestionOrReason(worded.questions[worded.drawn])
+        return QuestionOrReason(worded.questions[worded.drawn], sure=worded.sure)
     if worded.reason == NO_TEMPLATES:
         spoken = "" if language.code == "en" else f" in {language.name}"
         none = f"no templates for the relation {fact.relation!r}{spoken}{_near(fact.relation, language)}"
         return QuestionOrReason(reason=f"no question: {none}; give a column question")
     return QuestionOrReason(reason=f"no question: {worded.reason} ({worded.detail}); give a column question")
+
+
+def worth_a_look(questions: Sequence[str], where: str) -> str:
+    """The notice about questions of which the rules were not sure. where: the file that holds them, to be edited."""
+    shown = "; ".join(dict.fromkeys(questions[:LOOKED_AT]))
+    return (
+        f"{len(questions)} question{'s were' if len(questions) > 1 else ' was'} made by a rule that is not sure, and "
+        f"worth a look: {shown}{'; ...' if len(questions) > LOOKED_AT else ''}; where one is wrong, mend the column "
+        f"question (and present_question) of {where}, and give that file as your facts"
+    )
 
 
 def _near(label: str, language: Language) -> str:
@@ -126,14 +138,36 @@ def with_questions(items: Sequence[GivenFact], asked: pl.DataFrame) -> pl.DataFr
     of_fact = {row["fact_id"]: row for row in asked.iter_rows(named=True)}
     rows, made = [], []
     for item in items:
-        for period in item.periods if item.fact.id in of_fact else ():
-            dates = {"start": str(period.start), "end": period.end and str(period.end)}
-            row = {name: dates.get(canonical(name), value) for name, value in item.values.items()}
+        for row in _dated(item) if item.fact.id in of_fact else ():
             rows.append(row | {"other_objects": item.other_objects})
             made.append({name: of_fact[item.fact.id][name] for name in QUESTION_COLUMNS})
     made_here = {*QUESTION_COLUMNS, "other_objects"}
     columns = [*(name for name in items[0].values if canonical(name) not in made_here), "other_objects"]
     return pl.concat([as_table(rows, columns), pl.DataFrame(made, schema=QUESTION_COLUMNS)], how="horizontal")
+
+
+def questions_to_edit(
+    items: Sequence[GivenFact], made: Mapping[str, QuestionOrReason], language: Language
+) -> pl.DataFrame:
+    """A file of facts again, one row a period, with ``question``, ``present_question`` and ``sure`` (yes or no), to be
+    mended and given back; also the facts that have no question. made: the questions, by the ids of the facts."""
+    rows = []
+    for item in items:
+        fact, question = item.fact, made[item.fact.id]
+        by_name = item.question is None and language.relation_id(fact.relation_id, fact.relation) is None
+        named = asked_by_name(fact.relation, fact.subject, language) if by_name else None
+        present = item.present_question or (named.present if named else None)
+        sure = ("yes" if question.sure else "no") if question.text else None
+        asked = {"question": question.text or None, "present_question": present, "sure": sure}
+        rows += [row | asked for row in _dated(item)]
+    made_here = ("question", "present_question", "sure")
+    return as_table(rows, [*(name for name in items[0].values if canonical(name) not in made_here), *made_here])
+
+
+def _dated(item: GivenFact) -> list[dict[str, Any]]:
+    """The columns of a fact's file, once for each of its periods."""
+    periods = [{"start": str(one.start), "end": one.end and str(one.end)} for one in item.periods]
+    return [{name: dates.get(canonical(name), value) for name, value in item.values.items()} for dates in periods]
 
 
 def in_words(items: Sequence[GivenFact], failed: pl.DataFrame) -> pl.DataFrame:

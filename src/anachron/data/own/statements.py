@@ -20,7 +20,14 @@ from anachron.data.own.columns import LIVES, canonical
 from anachron.data.own.dates import read_date
 from anachron.data.own.faults import Fault, refuse
 from anachron.data.own.files import as_table, read_given_facts
-from anachron.data.own.questions import question_faults, question_of, with_relation_words, written_questions
+from anachron.data.own.questions import (
+    question_faults,
+    question_of,
+    questions_to_edit,
+    with_relation_words,
+    worth_a_look,
+    written_questions,
+)
 from anachron.data.own.reading import Reading
 from anachron.data.own.rows import GivenFact, GivenFacts
 from anachron.data.statements import FactWithQuestion, make_statements
@@ -39,7 +46,8 @@ class OwnFacts:
     table: columns of `anachron.data.columns.STATEMENT_SCHEMA`. about: one row a fact that is asked, the columns `ABOUT`
     and those of the file; ``given_id`` is the file's own ``fact_id``. left_out: one row a fact that is not,
     columns `LEFT_OUT`. notes: what the reader of the file should know. as_of: the last day that is known of. until: the
-    last year asked about.
+    last year asked about. to_edit: the file again, with the questions, where a rule was not sure of one of them
+    (`anachron.data.own.questions.questions_to_edit`).
     """
 
     table: pl.DataFrame
@@ -48,6 +56,7 @@ class OwnFacts:
     notes: tuple[str, ...]
     as_of: Date
     until: int
+    to_edit: pl.DataFrame | None = None
 
 
 def as_of_date(as_of: str | datetime.date | Date | None) -> Date:
@@ -112,18 +121,19 @@ def own_facts(
         raise DataError(f"{path}: {error}") from None
     reasons: dict[str, str] = {}
     asked: list[FactWithQuestion] = []
+    made = {item.fact.id: question_of(item, language=lang) for item in kept}
     for item in kept:
-        question = question_of(item, language=lang)
+        question = made[item.fact.id]
         if reason := question.reason or _unaskable(item.fact.period, today, boundaries):
             reasons[item.fact.id] = reason
             continue
         also = tuple(period for period in item.also_held if _unaskable(period, today, boundaries) is None)
         rest = tuple(period for period in item.also_held if period not in also)  # neither asked about nor incorrect
-        made = FactWithQuestion(
+        built = FactWithQuestion(
             item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today,
             questions=written_questions(item),
         )  # fmt: skip
-        asked.append(replace(made, **lives[item.fact.id]))
+        asked.append(replace(built, **lives[item.fact.id]))
     last_day = today.last_day if until is None else min(Date(until).last_day, today.last_day)
     dates = replace(sampling, until=last, last_day=last_day)
     build = partial(make_statements, boundaries=boundaries, seed=seed, sampling=dates, style=wording)
@@ -138,14 +148,16 @@ def own_facts(
             f"{count} because {reason}" for reason, count in Counter(reasons.values()).most_common(SHOWN)
         )
         raise DataError(f"{path}: none of the {len(kept)} facts can be asked: {counted}")
-    questions = {item.fact.id: item.question for item in asked}
+    questions = {item.fact.id: item.question for item in asked if item.fact.id not in reasons}
+    look = list(dict.fromkeys(text for key, text in questions.items() if not made[key].sure))
     return OwnFacts(
         table,
-        _about([item for item in kept if item.fact.id in questions and item.fact.id not in reasons], questions),
+        _about([item for item in kept if item.fact.id in questions], questions),
         _left_out([item for item in kept if item.fact.id in reasons], reasons),
-        given.notes,
+        (*given.notes, *([worth_a_look(look, "questions.csv, in the folder of the run,")] if look else ())),
         today,
         last,
+        questions_to_edit(kept, made, lang) if look else None,
     )
 
 
@@ -251,6 +263,6 @@ def dataset_of_facts(
     spoken = None if lang.code == "en" else lang.recorded
     data = Dataset(
         str(path), own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes,
-        language=spoken, sampling=sampling, given=given.facts, reading=given.reading,
+        language=spoken, sampling=sampling, given=given.facts, reading=given.reading, to_edit=own.to_edit,
     )  # fmt: skip
     return data if limit is None else data.sample(limit)

@@ -32,7 +32,7 @@ from anachron.probe.ask.tables import (
     summary_of,
 )
 from anachron.probe.check.present import PresentQuestion
-from anachron.probe.runs import find_runs
+from anachron.probe.runs import QUESTIONS_FILE, find_runs
 
 ANSWERS = "answers"  # folder of kept answers in that of the run
 ANSWERS_FILE, FACTS_FILE, SUMMARY_FILE = "answers.jsonl", "facts.csv", "ask.json"
@@ -52,9 +52,11 @@ class AnswerRun:
 
 def run_asking(
     questions: Questions, present: Sequence[PresentQuestion], answerer: Answerer, out: Path | str, data: Json,
-    as_of: Date, settings: AskSettings | None = None, *, callbacks: Callbacks | None = None,
+    as_of: Date, settings: AskSettings | None = None, *, to_edit: pl.DataFrame | None = None,
+    callbacks: Callbacks | None = None,
 ) -> AnswerRun:  # fmt: skip
-    """Ask, and write the tables. data: what identifies the facts. as_of: the last day that is known of.
+    """Ask, and write the tables. data: what identifies the facts. as_of: the last day that is known of. to_edit: the
+    file of facts with its questions, where some are worth a look.
 
     Raises `ConfigError` where the folder holds another run or is in use, and as the answerer does; what was answered
     until then is kept.
@@ -69,6 +71,8 @@ def run_asking(
         found = _found(folder, answerer.name, asking, questions, present, as_of)
         run.write_table(ANSWERS_FILE, found.answers)
         run.write_table(FACTS_FILE, found.facts)
+        if to_edit is not None:
+            run.write_table(QUESTIONS_FILE, to_edit)
         run.write_json(SUMMARY_FILE, found.summary)
     return found
 

@@ -20,7 +20,7 @@ from anachron.data.own.statements import as_of_date, dataset_of_facts
 from anachron.probe.check.present import PresentObject, PresentQuestion
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import Language, language_of
-from anachron.text.questions import fill_question, role_questions
+from anachron.text.templates import asked_by_name
 
 Group = tuple[str, str]
 
@@ -30,9 +30,9 @@ def present_questions(
 ) -> dict[Group, PresentQuestion]:
     """The question of each subject and relation, with all objects of the file; none where nobody knows how to ask.
 
-    The question is the rows' own ``present_question``, else the bundled one of the relation, or that of a role. An
-    object holds where the last day of ``as_of`` is a correct date for it. An alias that another object is called by too
-    tells nothing apart and is left out. language: of the bundled ones, by default English.
+    The question is the rows' own ``present_question``, else the bundled one of the relation, or one by its own words.
+    An object holds where the last day of ``as_of`` is a correct date for it. An alias that another object is called by
+    too tells nothing apart and is left out. language: of the bundled ones, by default English.
 
     Raises `DataError` where rows of one subject and relation ask differently.
     """
@@ -58,8 +58,8 @@ def present_questions(
         if text is None and relation is not None:
             template = language.relations[relation].present[0]
             text = language.question(template, first.subject, subject_kind(relation))
-        elif text is None and language.code == "en" and (role := role_questions(first.relation)) is not None:
-            text = fill_question(role[1], first.subject)
+        elif text is None and (named := asked_by_name(first.relation, first.subject, language)) is not None:
+            text = named.present
         if text is not None:
             used = Counter(key for item in items for key in set(map(name_key, (item.fact.object, *item.aliases))))
             objects = [

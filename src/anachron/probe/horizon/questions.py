@@ -11,7 +11,8 @@ from anachron.probe.horizon.changes import Change
 from anachron.text.cloze import OBJECT_SLOT, bundled_cloze, fill_cloze
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import language_of
-from anachron.text.questions import SUBJECT_SLOT, fill_question, role_questions
+from anachron.text.questions import SUBJECT_SLOT, fill_question
+from anachron.text.roles import role_questions
 from anachron.text.words import words_of
 
 OTHERS = 3  # plausible values that the old one must beat
@@ -73,9 +74,10 @@ def bundled_wordings(change: Change) -> tuple[str, ...]:
         ]
         question = language.question(language.relations[relation].present[0], change.subject, kind)
         return (*statements, question)
-    if (role := role_questions(change.relation)) is not None:
+    role = role_questions(change.relation)
+    if role is not None and role.person:
         subject = fill_question("[SUBJ]", change.subject)
-        return f"The {change.relation.removesuffix(' of')} of {subject} is", fill_question(role[1], change.subject)
+        return f"The {change.relation.removesuffix(' of')} of {subject} is", fill_question(role.present, change.subject)
     return ()
 
 

@@ -4,7 +4,6 @@ A language with templates is a file of this folder (`anachron.text.words`). Any 
 facts bring their own questions.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,10 +17,9 @@ from anachron.text.agreement import in_phrase
 from anachron.text.cloze import Cloze, bundled_cloze, fill_cloze
 from anachron.text.dates import Wording, wording_of
 from anachron.text.questions import SUBJECT_SLOT, fill_question, present_template, relation_templates
-from anachron.text.words import language_files
+from anachron.text.words import in_tenses, language_files
 
 SHORT_NAMES = {"ceo": "chief executive officer", "coo": "chief operating officer"}
-_TENSES = re.compile(r"\{([^{}|]+)\|([^{}|]+)\}")
 _KEYS = {"language", "locale", "year", "month", "day", "era", "first_of_month"}
 _OPTIONAL = {"first_of_month"}
 
@@ -168,11 +166,6 @@ def read_wording(path: Path) -> Wording:
     if not isinstance(first, str) or not first:
         raise ConfigError(f"{path}, first_of_month: {first!r} must be a text such as 1er; leave it out where it is 1")
     return Wording(raw["language"], raw["locale"], raw["year"], raw["month"], raw["day"], raw["era"], "{year}", first)
-
-
-def in_tenses(template: str) -> tuple[str, str]:
-    """A template in the present and in the past: ``qui {est|était} ...`` as ``qui est ...`` and ``qui était ...``."""
-    return _TENSES.sub(r"\1", template), _TENSES.sub(r"\2", template)
 
 
 @cache
