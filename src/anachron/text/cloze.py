@@ -20,6 +20,7 @@ from anachron.text.articles import in_sentence
 from anachron.text.questions import SUBJECT_SLOT
 from anachron.text.words import words_of
 
+STATEMENTS = 5  # of each relation
 OBJECT_SLOT = "[OBJ]"
 BLANK = "____"
 _ID = re.compile(r"P[1-9][0-9]*")

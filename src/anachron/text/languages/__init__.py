@@ -14,10 +14,10 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.core.sameness import name_key
 from anachron.io.files import read_json
 from anachron.text.agreement import in_phrase
-from anachron.text.cloze import Cloze, bundled_cloze, fill_cloze
+from anachron.text.cloze import STATEMENTS, Cloze, bundled_cloze, cloze_fault, fill_cloze
 from anachron.text.dates import Wording, wording_of
-from anachron.text.questions import SUBJECT_SLOT, fill_question, present_template, relation_templates
-from anachron.text.words import in_tenses, language_files
+from anachron.text.questions import PARAPHRASES, SUBJECT_SLOT, fill_question, present_template, relation_templates
+from anachron.text.words import FOLDER, in_tenses, language_files
 
 SHORT_NAMES = {"ceo": "chief executive officer", "coo": "chief operating officer"}
 _KEYS = {"language", "locale", "year", "month", "day", "era", "first_of_month"}
@@ -148,6 +148,11 @@ def read_wording(path: Path) -> Wording:
         raise ConfigError(f"language {error}") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected an object with {', '.join(sorted(_KEYS))}, found {type(raw).__name__}")
+    if "styles" in raw:
+        raise ConfigError(
+            f"{path} is a language with relations: put it into a folder, name that in {FOLDER}, and give --language "
+            f"{path.stem}"
+        )
     if unknown := set(raw) - _KEYS:
         raise ConfigError(f"{path}: unknown key {sorted(unknown)[0]!r}; known are {', '.join(sorted(_KEYS))}")
     for key in sorted(_KEYS - _OPTIONAL):
@@ -180,8 +185,20 @@ def _bundled(code: str) -> Mapping[str, Worded]:
     for entry in language_files()[code]["relations"]:
         present, past = zip(*map(in_tenses, entry["questions"]), strict=True)
         cloze_present, cloze_past = zip(*map(in_tenses, entry["cloze"]), strict=True)
-        relations[entry["id"]] = Worded(entry["label"], past, present, cloze_present, cloze_past)
+        relations[entry["id"]] = worded = Worded(entry["label"], past, present, cloze_present, cloze_past)
+        if fault := _template_fault(worded):
+            raise ConfigError(f"language {code}, relation {entry['id']}: {fault}")
     return relations
+
+
+def _template_fault(worded: Worded) -> str | None:
+    """The rule that the templates of a relation break, as those of a file of one's own may."""
+    if len(worded.questions) != PARAPHRASES or len(worded.cloze) != STATEMENTS:
+        return f"it needs {PARAPHRASES} questions and {STATEMENTS} statements"
+    for question in (*worded.questions, *worded.present):
+        if question.count(SUBJECT_SLOT) != 1:
+            return f"question {question!r} must hold {SUBJECT_SLOT} exactly once"
+    return next(filter(None, map(cloze_fault, (*worded.cloze, *worded.cloze_past))), None)
 
 
 def _english(key: str, templates: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
