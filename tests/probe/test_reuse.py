@@ -246,6 +246,8 @@ def test_killed_at_any_moment_nothing_is_scored_twice(
     brief: Dataset, edited: Dataset, lm: LanguageModel, tmp_path: Path, monkeypatch
 ):
     """Whichever state a kill leaves, either command goes on from there, and what was scored before is as it was."""
+    of_two = pl.col("fact_id").is_in(brief.table["fact_id"].unique(maintain_order=True).head(2).to_list())
+    brief, edited = (replace(data, table=data.table.filter(of_two)) for data in (brief, edited))
     old = run_probe(lm, brief, tmp_path / "old")
     whole = run_probe(lm, edited, shutil.copytree(tmp_path / "old", tmp_path / "whole"), renew=True)
     before = texts_of(lm, brief)
