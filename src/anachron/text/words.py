@@ -49,7 +49,7 @@ def language_files() -> Mapping[str, Mapping[str, Any]]:
     return {code: known[code] for code in sorted(known, key=lambda code: (code != ENGLISH, code))}
 
 
-def _own_files(bundled: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def _own_files(bundled: dict[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     folder = os.environ.get(FOLDER)
     if not folder:
         return {}
