@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anachron.core.errors import DataError
 from anachron.data.loaders import load_dataset
@@ -96,3 +98,18 @@ def test_a_file_is_known_and_read_whatever_its_encoding(tmp_path: Path) -> None:
     long = lines.replace("Genève", "Évian " * 200_000)  # more than its head
     path.write_bytes(long.encode("cp1252"))
     assert is_fact_file(path) and len(read_given_facts(path).facts) == 2
+
+
+HOLDERS = [
+    "Österreich;Bundeskanzler;Sebastian Kurz", "Tschechien;Präsident;Miloš Zeman",
+    "Spanien;Regierungschef;Pedro Sánchez",
+    "Frankreich;Staatsoberhaupt;François Hollande", "Portugal;Premierminister;António Guterres",
+    "Norwegen;Ministerpräsident;Jonas Gahr Støre", "Island;Ministerpräsident;Bjarni Benediktsson Þór",
+    "Estland;Präsident;Alar Karis Žukov", "Irland;Präsident;Mícheál Ó Móráin", "Schweden;König;Carl Gustaf Åkesson",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(HOLDERS), min_size=1, max_size=6, unique=True))
+def test_names_of_many_languages_under_german_headers_are_windows_1252(rows: list[str]) -> None:
+    text = "\n".join(["Land;Amt;Name;von;bis", *rows, ""])
+    assert decoded(text.encode("cp1252"))[0] == text

@@ -10,7 +10,7 @@ from anachron.data.own.date_words import plain
 # The letters beyond ASCII that languages write in each of the encodings that spreadsheets save, likelier ones first.
 # In a short file the library alone takes "Schüssel" for "Sch³ssel"; that some one language has all its letters decides.
 _WEST = (
-    "äöüß", "àâæçèéêëîïôœùûüÿ", "áéíñóúüªº", "áâãàçéêíóôõúüªº", "àèéìíòóù", "åäöé", "æøåé", "éëïóöü", "áéíðóúýþæö",
+    "äöüß", "àâæçèéêëîïôœùûüÿ", "áéíñóúüªº", "áâãàçéêíóôõúüªº", "àèéìíòóù", "åäöéšž", "æøåé", "éëïóöü", "áéíðóúýþæö",
 )  # fmt: skip
 _CYRILLIC = ("".join(map(chr, range(0x430, 0x460))) + "ґ",)
 ALPHABETS = {
@@ -54,14 +54,15 @@ def decoded(content: bytes, *, partial: bool = False) -> tuple[str, tuple[str, .
     broken = lossy.count("\ufffd")
     if sum(not sign.isascii() for sign in lossy) - broken > broken:  # UTF-8 but for a few bytes
         raise DataError(f"{wrong}, though the rest of the file is; {_FIX}")
-    readings = _readings(b"\n".join(line for line in content.splitlines() if not line.isascii())[:_SAMPLE])
+    western = not WESTERN.isdisjoint(plain(content[:_HEADER].decode("cp1252", "replace")).split())
+    sample = b"\n".join(line for line in content.splitlines() if not line.isascii())[:_SAMPLE]
+    readings = _readings(sample, western=western)
     if not readings:
         raise DataError(f"{wrong}, and no other encoding fits; {_FIX}")
     encoding = next(iter(readings))
     if encoding == "cp1252":  # no doubt comes from what no program saves any more
         readings = {one: text for one, text in readings.items() if one.startswith("cp125")}
     others = [one for one, text in readings.items() if text != readings[encoding]]
-    western = not WESTERN.isdisjoint(plain(content[:_HEADER].decode("cp1252", "replace")).split())
     # Windows-1252 is by far the most common; from that of Central Europe columns in a western language tell it
     if others and (encoding != "cp1252" or ("cp1250" in others and not western)):
         raise DataError(f"{wrong}, and it may be {_shown(encoding)}{_doubt(readings)}; {_FIX}")
@@ -87,8 +88,12 @@ def _shown(encoding: str) -> str:
     return encoding.replace("cp125", "Windows-125")
 
 
-def _readings(sample: bytes) -> dict[str, str]:
-    """The encodings that fit a sample best, likeliest first, and what it says in each; none where nothing is sure."""
+def _readings(sample: bytes, *, western: bool) -> dict[str, str]:
+    """The encodings that fit a sample best, likeliest first, and what it says in each; none where nothing is sure.
+
+    western: whether the names of columns are in a western language; then Windows-1252 is among them if it fits at all,
+    also where names of several languages stand in the file (Miloš, António, Þór), all of whose letters none has.
+    """
     from charset_normalizer import from_bytes  # only few files need it
 
     plausible = {
@@ -107,7 +112,8 @@ def _readings(sample: bytes) -> dict[str, str]:
             fits[encoding] = max(_share(letters, alphabet) for alphabet in alphabets)
     most = max(fits.values(), default=0)
     least = most if most == 1 else most - _MARGIN  # names of several languages: no single one has all the letters
-    return {encoding: sample.decode(encoding) for encoding, fit in fits.items() if fit >= least}
+    kept = [encoding for encoding, fit in fits.items() if fit >= least or (western and encoding == "cp1252")]
+    return {encoding: sample.decode(encoding) for encoding in kept}
 
 
 def _share(letters: list[str], alphabet: str) -> float:
