@@ -22,7 +22,7 @@ RULES: dict[str, Any] = dict(by_language("roles"))
 
 def test_forty_questions_or_more_were_written_by_hand_in_each_language() -> None:
     counts = Counter(row["language"] for row in WRITTEN)
-    assert all(counts[code] >= 40 for code in ("en", "de", "fr", "es"))
+    assert all(counts[code] >= 40 for code in ("en", "de", "fr", "es", "pt"))
 
 
 @pytest.mark.parametrize("row", WRITTEN, ids=lambda row: f"{row['language']}, {row['subject']}, {row['relation']}")
@@ -39,7 +39,7 @@ def test_the_present_differs_in_its_verb_alone(row: dict[str, str]) -> None:
     changed = [(was, is_) for was, is_ in zip(past, present, strict=True) if was != is_]
     assert len(changed) == 1 and changed[0] in {
         ("was", "is"), ("were", "are"), ("war", "ist"), ("lautete", "lautet"), ("lag", "liegt"), ("était", "est"),
-        ("trouvait", "trouve"), ("era", "es"), ("estaba", "está"),
+        ("trouvait", "trouve"), ("era", "es"), ("estaba", "está"), ("era", "é"), ("ficava", "fica"),
     }  # fmt: skip
 
 
@@ -52,7 +52,8 @@ def test_the_present_differs_in_its_verb_alone(row: dict[str, str]) -> None:
         ("English", "top 10 rank"), ("German", "Mitglied von"), ("German", "Mitarbeiter"), ("German", "geboren in"),
         ("German", "Hauptstadt von"), ("German", "Präsident/in"), ("French", "né à"), ("French", "membre de"),
         ("French", "capitale de"), ("French", "habitants"), ("Spanish", "nacido en"), ("Spanish", "miembro de"),
-        ("Spanish", "capital de"), ("Spanish", "habitantes"), ("Japanese", "首相"),
+        ("Spanish", "capital de"), ("Spanish", "habitantes"), ("Portuguese", "nascido em"),
+        ("Portuguese", "membro de"), ("Portuguese", "capital de"), ("Portuguese", "habitantes"), ("Japanese", "首相"),
     ],
 )  # fmt: skip
 def test_what_is_no_noun_in_the_singular_is_not_asked(language: str, relation: str) -> None:
@@ -66,7 +67,8 @@ def test_what_is_no_noun_in_the_singular_is_not_asked(language: str, relation: s
         ("English", "motivation", False, False), ("German", "Motivation", False, False),
         ("German", "Staatssekretär", True, True), ("French", "motivation", False, False),
         ("French", "président de", True, True), ("Spanish", "motivación", False, False),
-        ("Spanish", "alcaldesa", True, True),
+        ("Spanish", "alcaldesa", True, True), ("Portuguese", "motivação", False, False),
+        ("Portuguese", "presidente da câmara", True, True), ("Portuguese", "primeira-ministra", True, True),
     ],
 )  # fmt: skip
 def test_who_is_asked_for_and_how_sure_that_is(language: str, relation: str, person: bool, sure: bool) -> None:
@@ -102,6 +104,7 @@ def test_a_relation_without_its_subject() -> None:
     assert role_of("president of the republic", "Italy") == "president of the republic"
     assert role_of("président de la France", "France", "French") == "président"
     assert role_of("Präsident", "Frankreich", "German") == "Präsident"
+    assert role_of("Presidente dos Estados Unidos", "Estados Unidos", "Portuguese") == "Presidente"
 
 
 def test_a_question_says_whether_the_rules_are_sure() -> None:
@@ -132,7 +135,9 @@ NAMES = sorted({row["subject"] for row in WRITTEN} | {"Alpes", "École", "Weimar
 
 
 @given(
-    st.sampled_from(NAMES), st.sampled_from(["fr", "de", "es"]), st.sampled_from(["president", "Chef", "jefe", "chef"])
+    st.sampled_from(NAMES),
+    st.sampled_from(["fr", "de", "es", "pt"]),
+    st.sampled_from(["president", "Chef", "jefe", "chef", "presidente", "sede"]),
 )
 def test_a_question_names_its_subject_and_doubles_no_article(subject: str, code: str, relation: str) -> None:
     found = asked_by_name(relation, subject, language_of(code))
@@ -141,6 +146,7 @@ def test_a_question_names_its_subject_and_doubles_no_article(subject: str, code:
     last = re.sub(r"^(?:Le|Les|La) ", "", subject).split()[-1]
     assert last[:5] in found.past and found.past.count("?") == 1
     assert not re.search(r"\b(der|die|das|des|le|la|les|el|los|las) (der|die|das|des|le|les|el|los|las)\b", found.past)
+    assert code != "pt" or not re.search(r"\b(de|[dn]?[oa]s?) [oa]s?\b", found.past)
 
 
 @given(st.sampled_from(NAMES))
