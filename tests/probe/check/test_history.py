@@ -34,8 +34,12 @@ def checked(folder: Path, number: int = 0, outcomes: tuple[Outcome, ...] = (), t
         for status in (*today, *[None] * (3 - len(today)))
     ]
     numbers = {"win_rate": pl.Float64, "robustness": pl.Float64}
-    table = pl.DataFrame(rows, schema={"verdict": pl.String, **numbers, "present": pl.String})
-    return Check(folder, "gpt2", table, pl.DataFrame(), list(outcomes), Date.parse("2026-01-01"))
+    about = {"subject": "Peru", "relation": "capital", "object": "Lima", "periods": "1821/", "answer": "Cusco"}
+    table = pl.DataFrame(rows, schema={"verdict": pl.String, **numbers, "present": pl.String}).with_columns(
+        **{name: pl.lit(text) for name, text in about.items()}, answer_until=pl.lit(None, pl.String)
+    )
+    present = pl.DataFrame([about | {"question": "what is the capital of Peru?"}])
+    return Check(folder, "gpt2", table, present, list(outcomes), Date.parse("2026-01-01"))
 
 
 def met(passed: bool, error: str | None = None) -> Outcome:
