@@ -81,11 +81,13 @@ def test_evaluated_updates_and_a_check(probed):
     assert not any(name.endswith("fluency") for name in numbers) and mlflow.params == {"mode": "independent"}
     dated = replace(evaluated, summaries={"dated": (summary(), EDITS)})
     assert anachron.log_to(dated, MlflowLike())["dated/FT_L/efficacy_success"] == 0.5
+    about = dict.fromkeys(("subject", "relation", "object", "answer", "answer_until"), "x") | {"periods": "2001/"}
     verdicts = pl.DataFrame({
         "verdict": ["known", "robust", "known", None], "win_rate": [0.9, 1.0, 0.8, None],
         "robustness": [0.0, 1.0, 0.0, None], "present": ["current", None, "stale", None],
-    })  # fmt: skip
-    check = Check(probed.folder, "fir", verdicts, pl.DataFrame(), [], anachron.Date.parse("2024-06-30"))
+    }).with_columns(**{name: pl.lit(text) for name, text in about.items()})  # fmt: skip
+    present = pl.DataFrame([about | {"question": "what is x?"}])
+    check = Check(probed.folder, "fir", verdicts, present, [], anachron.Date.parse("2024-06-30"))
     numbers = anachron.log_to(check, mlflow)
     assert numbers["verdicts/known"] == 2 and numbers["win_rate"] == pytest.approx(0.9)
     assert mlflow.params["as_of"] == "2024-06-30"

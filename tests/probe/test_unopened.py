@@ -67,7 +67,7 @@ def test_a_finished_check_is_repeated_without_weights(model: Path, loaded: list[
     assert Path("run", "scores.parquet").read_bytes() == before[Path("run/scores.parquet")]
     flip(model / "model.safetensors")
     assert check(model) == 2 and len(loaded) == 4
-    assert "weights:" in capsys.readouterr().err
+    assert "weights of the model (weights):" in capsys.readouterr().err
 
 
 @pytest.mark.full

@@ -20,6 +20,7 @@ from anachron.report.edits.paired_tests import paired_tests_table
 from anachron.report.edits.tables import EDITS, Layout, edits_table, edits_tables
 from anachron.report.table import DOWN, UP, Column, Table, measured
 from anachron.report.terminal import answers, listings, old_and_new, tables
+from anachron.report.terminal.runs import facts_table
 from anachron.wikidata.updates.card import PUBLISHED
 
 NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -202,6 +203,18 @@ def paired_tests() -> Table:
     return paired_tests_table(pl.DataFrame([row, row | {"mode": "sequential", "p": 0.5}]))
 
 
+def compared_facts() -> Table:
+    row = {
+        "against": NAME, "run": f"{NAME}, edited", "change": "lost", "subject": "Germany",
+        "relation": "head of government", "object": "Olaf Scholz", "held": "2021-12-08/2025-05-06", "state_before": "known", "win_rate_before": 0.97,
+        "says_before": "Olaf Scholz", "state_after": "unknown", "win_rate_after": 0.5, "says_after": None,
+        "win_rate_difference": -0.47,
+    }  # fmt: skip
+    rows = [row, row | {"change": "same", "held": "2025-05-06/", "says_after": "Olaf Scholz"}]
+    one = {"against": NAME, "run": f"{NAME}, edited", "what": "check"}
+    return facts_table(pl.DataFrame(rows, infer_schema_length=None), one)
+
+
 def portability() -> Table:
     row = {
         "mode": "independent",
@@ -222,6 +235,7 @@ MAKERS: dict[str, Callable[[], Table]] = {
     "explanation_table": explanation,
     "changes_table": changes, "updates_table": updates, "dataset_table": listing,
     "update_sets_table": update_listing, "change_sets_table": change_listing, "lacking_table": lacking,
+    "facts_table": compared_facts,
     "before_and_after_table": before_and_after, "judged_table": judged, "portability_table": portability,
     "statistics_table": lambda: tables.statistics_table(
         dict.fromkeys(next(iter(PUBLISHED_STATISTICS.values())), 1234.5)

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
     from anachron.probe.check.questions import CheckedFacts
 
 NOT_MET, NOT_JUDGED, REPORT = 1, 2, "report"
+Decoys = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Other objects that each fact is compared with. Default: 5, and more where there are fewer than 20 "
+        "facts, so that there are 100. A model that only answers is asked about a sample of 100 to 300 in all. "
+        "With 0 no fact counts as known.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +66,7 @@ class GateOptions:
     ] = 0.95
     min_judged: Annotated[
         float,
-        typer.Option(
-            min=0, max=1, help="Share (0 to 1) of the facts that can be asked which each demand must have judged."
-        ),
+        setting(min=0, max=1, help="Share (0 to 1) of the facts that can be asked which each demand must have judged."),
     ] = 1.0
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, for continuous integration."), FILE] = None
     history: Annotated[
@@ -106,15 +113,7 @@ def check(
     sampling: Annotated[
         str, as_published(help="How dates are chosen: near, or as in the papers (timestress, robustness-2025).")
     ] = "near",
-    decoys: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Other objects that each fact is compared with. Default: 5, and more where there are fewer than 20 "
-            "facts, so that there are 100. A model that only answers is asked about a sample of 100 to 300 in all. "
-            "With 0 no fact counts as known.",
-        ),
-    ] = None,
+    decoys: Decoys = None,
     gate: GateOptions,
     texts: TextOptions,
     scorer: ScorerOptions,

@@ -89,7 +89,7 @@ DateOrder = Annotated[
 SheetName = Annotated[str | None, setting(help="Sheet of a spreadsheet of facts. Default: the first.")]
 Reuse = Annotated[
     Path | None,
-    typer.Option(help="Earlier run whose scores of the same texts, by the same model and settings, are taken over."),
+    setting(help="Earlier run whose scores of the same texts, by the same model and settings, are taken over."),
 ]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
 ReadBoundaries = Annotated[
