@@ -206,9 +206,9 @@ def paired_tests() -> Table:
 def compared_facts() -> Table:
     row = {
         "against": NAME, "run": f"{NAME}, edited", "change": "lost", "subject": "Germany",
-        "relation": "head of government", "object": "Olaf Scholz", "held": "2021-12-08/2025-05-06", "state_before": "known", "win_rate_before": 0.97,
-        "says_before": "Olaf Scholz", "state_after": "unknown", "win_rate_after": 0.5, "says_after": None,
-        "win_rate_difference": -0.47,
+        "relation": "head of government", "object": "Olaf Scholz", "held": "2021-12-08/2025-05-06",
+        "state_before": "known", "win_rate_before": 0.97, "says_before": "Olaf Scholz", "state_after": "unknown",
+        "win_rate_after": 0.5, "says_after": None, "win_rate_difference": -0.47,
     }  # fmt: skip
     rows = [row, row | {"change": "same", "held": "2025-05-06/", "says_after": "Olaf Scholz"}]
     one = {"against": NAME, "run": f"{NAME}, edited", "what": "check"}
