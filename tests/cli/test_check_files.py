@@ -134,6 +134,7 @@ def test_it_says_the_same_as_a_plain_file(tmp_path: Path, kind: str) -> None:
     assert data.facts == len(rows) or data.left_out.height == len(rows) - data.facts
 
 
+@pytest.mark.full
 def test_options_of_reading_are_for_files_of_facts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "facts.csv"
     path.write_text("A;B;C;D;E\nGermany;capital;Bonn;01/02/1949;03/10/1990\n")

@@ -50,6 +50,7 @@ def agrees(lm, table: pl.DataFrame, prefix: str = "", rows: int = 40) -> None:
         assert naive_log_prob(lm, prefix + row["prompt"], row["answer"]) == pytest.approx(row["logp"], abs=2e-4)
 
 
+@pytest.mark.full
 def test_a_text_that_is_exported_has_the_score_beside_it(lm, data: Dataset, tmp_path: Path):
     """Facts, decoys and wordings behind a prefix: those of the data set, in its order."""
     (tmp_path / "prefix.txt").write_text("Dates matter here. ")
@@ -130,6 +131,7 @@ def test_a_run_by_answers_gives_its_questions_with_what_was_said(tmp_path: Path)
     assert set(table["subject"].drop_nulls()) == {"Kazakhstan", "Germany"}
 
 
+@pytest.mark.full
 def test_a_run_that_is_not_done_or_not_of_prompts_says_so(lm, data: Dataset, tmp_path: Path, capsys):
     run_probe(lm, data, tmp_path / "run")
     run = RunFolder.read(tmp_path / "run")

@@ -32,6 +32,7 @@ from anachron.probe.runs import part_name
 from support.resumable_runs import Killed, killed_at
 from support.small_runs import in_small_parts
 
+pytestmark = pytest.mark.full  # each makes runs of its own
 BOUND = 1e-4  # nats; far above what rounding does to the bundled model in float32
 KEY = ["fact_id", "granularity", "time", "object_label"]
 

@@ -17,6 +17,8 @@ from support.asked_runs import ask, known
 from support.store_server import serving
 from support.tiny_models import make_lm
 
+pytestmark = pytest.mark.full  # each makes runs of its own
+
 
 @pytest.fixture(scope="module")
 def runs(brief: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:

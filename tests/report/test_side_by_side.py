@@ -19,6 +19,8 @@ from anachron.report.terminal.runs import comparison_lines, facts_table
 from support.asked_runs import ask, early, known
 from support.tiny_models import make_lm
 
+pytestmark = pytest.mark.full  # each makes runs of its own
+
 
 @pytest.fixture(scope="module")
 def probes(brief: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
