@@ -34,7 +34,7 @@ GERMAN = [
         "Harry Potter und die Kammer des Schreckens": "von Harry Potter und die Kammer des Schreckens",
         "Karibische Niederlande": "der Karibischen Niederlande", "Eurozone": "der Eurozone",
         "Französische Süd- und Antarktisgebiete": "der Französischen Süd- und Antarktisgebiete",
-        "Bündnis 90 / Die Grünen": "von Bündnis 90 / Die Grünen", "Réunion": "von Réunion",
+        "Bündnis 90 / Die Grünen": "des Bündnisses 90 / Die Grünen", "Réunion": "von Réunion",
         "König Lear": "von König Lear", "Walter König": "von Walter König", "Hermann von Helmholtz":
         "von Hermann von Helmholtz", "König von Spanien": "des Königs von Spanien",
     }),
