@@ -257,8 +257,6 @@ def _german_gender(subject: str) -> str | None:
         return by_name
     words = subject.split()
     head = words[_head(words)] if words else ""
-    if head in lists["without"]:  # Tennessee is no lake
-        return None
     for gender, listed in lists["nouns"].items():
         if any(head == noun or _compound(head, noun) for noun in listed):
             return gender
@@ -285,6 +283,8 @@ def _compound(word: str, noun: str) -> bool:
     """Whether a word is made of a noun and others before it. Short nouns end too many names (Ararat, Österreich), so
     those that are safe are listed as endings, with a hyphen."""
     ending = noun.lower().removeprefix("-")
+    if word in listed_words("German")["no_compounds"]:  # Tennessee is no lake
+        return False
     return (len(noun) > 5 or noun[0] == "-") and word.lower().endswith(ending) and len(word) > len(ending)
 
 
