@@ -3,25 +3,34 @@
 The templates are worded so that nothing else agrees with a subject. Which names take an article is data in the
 language's file, under ``agreement``: ``names`` as they are; ``nouns`` that head names of several words, in French also
 ``first_words``, one word or two (Jeux olympiques); ``endings``, words behind the first (Tufts University); ``teams``
-and ``nicknames`` of American teams; and what looks like these and takes none, ``without``. Persons and places have
+and ``nicknames`` of American teams; ``patterns`` of whole names (a maker and its model: Boeing 747); and what looks
+like these and takes none, ``without``. Offices (roi d'Espagne) are known by the persons of ``roles``; one that stands
+alone has its article behind the words of ``office_behind`` (la résidence officielle du pape). Persons and places have
 none.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
-from typing import Any
 
-from anachron.text.words import words_of
+from anachron.text.names import (
+    WORK,
+    article_by_ending,
+    article_by_pattern,
+    is_behind,
+    is_club,
+    is_nicknamed,
+    listed_article,
+    listed_words,
+    office_article,
+    offices,
+)
 
 _ADJECTIVE = re.compile(  # with a strong or weak ending
     r"(?:[ts]ch|ig|igt|iv|lich|al|alt|nt|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))e[rs]?$|^\d+\.$", re.IGNORECASE
 )
-_GENITIVE_ES = re.compile(r"(?:bund|haus|kreis|preis|nis|ss|z)$", re.IGNORECASE)  # des Landkreises, des Roten Kreuzes
-_YEAR = re.compile(r" \d{4}(?:[/–-]\d{2,4})?$")  # of what is held every year: Tour de France 2009
-_WORK = re.compile(r" [–:] |: |[!?…]")  # signs of a title, which is no name of several words
-_TITLE = re.compile(rf"(?:Der|Die|Das|Ein|Eine) |.*(?:{_WORK.pattern})")  # in German; its article stays
+_GENITIVE_ES = re.compile(r"(?:bund|haus|kreis|preis|papst|nis|ss|z)$", re.IGNORECASE)  # des Landkreises, des Kreuzes
+_TITLE = re.compile(rf"(?:Der|Die|Das|Ein|Eine) |.*(?:{WORK.pattern})")  # in German; its article stays
 _NUMBERED = re.compile(r"\d+(?:e|er|re|ère|ème|\.[ºª])")
 _NOT_ELIDED = re.compile(r"y[aeiouàâéèêô]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
 _WITHOUT = frozenset({"Le Corbusier", "Le Nôtre"})  # persons whose name begins as an article does
@@ -36,58 +45,10 @@ def in_phrase(before: str, subject: str, language: str) -> tuple[str, str]:
     """
     if before.endswith("„"):
         return before, subject  # a name that is quoted stays bare
-    if language not in _RULES or subject in _listed(language).get("without", ()):
+    if language not in _RULES or subject in listed_words(language).get("without", ()):
         return before, subject
     before, subject = _RULES[language](before, subject)
     return (before, subject) if before else ("", subject[0].upper() + subject[1:])
-
-
-@cache
-def _listed(language: str) -> Mapping[str, Any]:
-    """The lists of a language's file: ``names`` and ``nouns`` that head names of several words, by article or, in
-    German, gender (m, f, n, p for plural), and what else its rules need."""
-    lists: Mapping[str, Any] = words_of(language, "agreement")
-    return lists
-
-
-def _article(name: str, names: Mapping[str, Collection[str]], heads: Mapping[str, Collection[str]]) -> str | None:
-    """The article of a name that is listed, or whose first word is a noun that heads names of several words."""
-    undated = _YEAR.sub("", name)
-    for article, listed in names.items():
-        if name in listed or undated in listed:
-            return article
-    words = name.split(" ")
-    named = len(words) > 1 and not _WORK.search(name)
-    starts = [" ".join(words[:2]), words[0]] if named else []  # Jeux olympiques, but not Jeux de pouvoir
-    return next((article for start in starts for article, listed in heads.items() if start in listed), None)
-
-
-def _by_ending(name: str, endings: Mapping[str, Collection[str]]) -> str | None:
-    """The article of a name that has one of some words behind its first: Tufts University, Newcastle Football Club."""
-    if name.startswith("The ") or _WORK.search(name):
-        return None
-    # the word before it is no small one (Nachts im Museum), and the last of several decides (Army Air Corps)
-    each = ((article, end) for article, ends in endings.items() for end in ends if end in name)
-    found = [
-        (match.end(), article)
-        for article, end in each
-        if (match := re.search(rf"(?:^| )[^a-z ]\S* {re.escape(end)}(?![\w-])", name))
-    ]
-    return max(found)[1] if found else None
-
-
-def _is_nicknamed(name: str, language: str) -> bool:
-    """Whether a name is that of an American team, in the plural: Minnesota Twins."""
-    last = name.rpartition(" ")[2]
-    english = words_of("English", "the")
-    known = (*english["nicknames"], *_listed(language)["nicknames"])
-    return last != name and last[-1] in "sx" and last in known and name not in english["without"]["person"]
-
-
-def _is_club(name: str) -> bool:
-    """Whether a name of several words has one that only clubs have: Karlsruher SC."""
-    words = name.split(" ")
-    return len(words) > 1 and not set(words_of("English", "the")["clubs"]).isdisjoint(words)
 
 
 def in_doubt(subject: str, language: str) -> bool:
@@ -99,7 +60,7 @@ def in_doubt(subject: str, language: str) -> bool:
         return False
     first = subject.split()[0]
     if language == "German":
-        a_noun = first != subject and _is_adjective(first) and first not in _listed(language)["given_names"]
+        a_noun = first != subject and _is_adjective(first) and first not in listed_words(language)["given_names"]
     else:
         a_noun = first[0].islower() and first[-1:].isalpha()
     return a_noun and in_phrase("x ", subject, language)[1] == subject
@@ -111,13 +72,14 @@ def _french(before: str, subject: str) -> tuple[str, str]:
         article, name = own[0].strip().lower(), subject[own.end() :]
         contracted = _french_contraction(before, article)
         return (before, subject) if contracted is None else (contracted, name)
-    lists = _listed("French")
+    lists = listed_words("French")
     plain = subject.replace("\u2019", "'")
     first, _, rest = plain.casefold().partition(" ")  # a noun is also looked for behind "81e" and "grande"
     noun = f"{rest} ..." if first in lists["before_nouns"] or _NUMBERED.fullmatch(first) else plain.casefold()
-    found = _article(plain, lists["names"], lists["first_words"])
-    found = found or _article(noun, {}, lists["nouns"])  # with a capital or without
-    found = found or _french_team(plain) or _by_ending(plain, lists["endings"])
+    found = article_by_pattern(plain, "French") or listed_article(plain, lists["names"], lists["first_words"])
+    found = found or listed_article(noun, {}, lists["nouns"])  # with a capital or without
+    found = found or office_article(before, plain, "French")
+    found = found or _french_team(plain) or article_by_ending(plain, lists["endings"])
     if found in ("le", "la") and _elides(plain):
         found = "l'"
     if found is None:
@@ -131,11 +93,11 @@ def _french(before: str, subject: str) -> tuple[str, str]:
 def _french_team(name: str) -> str | None:
     """The article of a team: Nets de Brooklyn, Thunder d'Oklahoma City, Cincinnati Bengals, KSV Roulers."""
     team = re.match(r"(.+?) (?:de |d'|du |des )", name)
-    if team and team[1].rpartition(" ")[2] in _listed("French")["teams"]:
+    if team and team[1].rpartition(" ")[2] in listed_words("French")["teams"]:
         return "le"
-    if _is_nicknamed(f"the {team[1]}" if team else name, "French"):
+    if is_nicknamed(f"the {team[1]}" if team else name, "French"):
         return "les"
-    return "le" if _is_club(name) else None
+    return "le" if is_club(name) else None
 
 
 def _french_contraction(before: str, article: str) -> str | None:
@@ -151,22 +113,22 @@ def _elides(name: str) -> bool:
     if _NOT_ELIDED.match(name):
         return False
     first = unicodedata.normalize("NFD", name.casefold())[:1]
-    return first in {*"aeiouyœæ"} or name.casefold().startswith(tuple(_listed("French")["mute_h"]))
+    return first in {*"aeiouyœæ"} or name.casefold().startswith(tuple(listed_words("French")["mute_h"]))
 
 
 def _spanish(before: str, subject: str) -> tuple[str, str]:
-    lists = _listed("Spanish")
+    lists = listed_words("Spanish")
     first, _, rest = subject.partition(" ")
-    article = None
+    article = article_by_pattern(subject, "Spanish")
     # the noun behind it says the gender, also where it ends the name
-    if first in lists["before_nouns"] or _NUMBERED.fullmatch(first):
-        article = _article(f"{rest} ...", {}, lists["nouns"])
-    article = article or _article(subject, lists["names"], lists["nouns"])
-    if article is None and not re.search(r"\b(cargo|puesto) de $", before):
-        article = _article(subject, {}, lists["offices"])  # not behind "cargo de"
+    if article is None and (first in lists["before_nouns"] or _NUMBERED.fullmatch(first)):
+        article = listed_article(f"{rest} ...", {}, lists["nouns"])
+    article = (
+        article or listed_article(subject, lists["names"], lists["nouns"]) or office_article(before, subject, "Spanish")
+    )
     if article is None:
-        plural = _is_nicknamed(subject, "Spanish") and not subject.startswith("Los ")
-        article = "los" if plural else "el" if _is_club(subject) else _by_ending(subject, lists["endings"])
+        plural = is_nicknamed(subject, "Spanish") and not subject.startswith("Los ")
+        article = "los" if plural else "el" if is_club(subject) else article_by_ending(subject, lists["endings"])
     if article is None and subject.startswith("el "):
         article, subject = "el", subject[3:]
     if article is None:
@@ -180,7 +142,7 @@ def _portuguese(before: str, subject: str) -> tuple[str, str]:
     """As ``_spanish``; but most names have an article, also those of firms and teams, and no list holds them all. So
     templates call their subject what it is ("da empresa Kodiak"), which gives way to an article that is known ("da
     Boeing")."""
-    lists = _listed("Portuguese")
+    lists = listed_words("Portuguese")
     if before.endswith(tuple(f"{words} " for words in lists["bare_behind"])):
         return before, subject  # "o cargo de presidente", "o programa Fantástico"
     own = re.match(r"(o|a|os|as) (?=\S)", subject)  # in small letters: O Globo is a name
@@ -198,8 +160,8 @@ def _portuguese(before: str, subject: str) -> tuple[str, str]:
 
 def _portuguese_article(name: str) -> str | None:
     """o, a, os or as: of the listed names, else by the noun that heads the name or, in foreign ones, stands behind."""
-    lists = _listed("Portuguese")
-    found = _article(name, lists["names"], {})
+    lists = listed_words("Portuguese")
+    found = listed_article(name, lists["names"], {})
     first, _, rest = name.partition(" ")
     if found or not rest.strip() or name in lists["bare"]:
         return found
@@ -207,11 +169,11 @@ def _portuguese_article(name: str) -> str | None:
         return "o" if ordinal[1] == "º" else "a"
     small = name.casefold()
     if first.casefold() in lists["before_nouns"]:  # Primeira Guerra Mundial
-        found = _article(f"{rest.casefold()} ...", {}, lists["nouns"]) or _article(rest, lists["names"], {})
-    found = found or _article(small, {}, lists["nouns"]) or _article(small, {}, lists["offices"])
+        found = listed_article(f"{rest.casefold()} ...", {}, lists["nouns"]) or listed_article(rest, lists["names"], {})
+    found = found or listed_article(small, {}, lists["nouns"]) or listed_article(small, {}, lists["offices"])
     # towns are named after rivers and hills (Rio Branco), unless small letters or what is behind tell
     if found is None and (first.islower() or re.match(r"d(?:e|[ao]s?) |\d", rest)):  # Ponte 25 de Abril
-        found = _article(small, {}, lists["nouns_of_places"])
+        found = listed_article(small, {}, lists["nouns_of_places"])
     if found is None and first != "The":
         behind = re.sub(r"[.,]", "", rest).split()[::-1]  # Arsenal F.C., Sevilla FC Puerto Rico
         found = next((a for word in behind for a, known in lists["words_behind"].items() if word in known), None)
@@ -219,13 +181,23 @@ def _portuguese_article(name: str) -> str | None:
 
 
 def _german(before: str, subject: str) -> tuple[str, str]:
-    own = re.match(r"(der|die|das) (?=[A-ZÄÖÜ\d])", subject)
-    name, slash, category = (subject[own.end() :] if own else subject).partition("/")  # Oscar/Beste Regie
-    rest = slash + category
-    lists = _listed("German")
-    known = _german_gender(name)
-    gender = known or ("p" if _is_nicknamed(name, "German") else "m" if _is_club(name) else None)
-    gender = gender or _by_ending(name, lists["endings"])
+    lists = listed_words("German")
+    byname = re.fullmatch(r"(.+? )(und die|der|die) (.+)", subject)  # Karl der Große, St. Vincent und die Grenadinen
+    if byname and byname[3] in lists["bynames"]:
+        return before, _with_byname(before, *byname.groups())
+    if subject in lists["own_articles"]:  # Die Grünen, but Der Spiegel is all a name
+        subject = subject[0].lower() + subject[1:]
+    own = re.match(r"(der|die|das) (?=[a-z]?[A-ZÄÖÜ\d])", subject)  # das iPhone, but die tageszeitung
+    subject = subject[own.end() :] if own else subject
+    name = re.split(" ?/", subject)[0]  # Oscar/Beste Regie
+    rest = subject[len(name) :]
+    known = _german_gender(name) or _german_office(before, name)
+    gender = (
+        known
+        or article_by_pattern(name, "German")
+        or ("p" if is_nicknamed(name, "German") else "m" if is_club(name) else None)
+    )
+    gender = gender or article_by_ending(name, lists["endings"])
     if own and gender is None:  # of "die" the plural is known by its adjective: die Vereinigten Staaten
         gender = {"der": "m", "die": "p" if re.match(r"\w+en ", name) else "f", "das": "n"}[own[1]]
     if gender is None:
@@ -235,9 +207,7 @@ def _german(before: str, subject: str) -> tuple[str, str]:
         return f"{before[: attribute.start(1)]}{lists['articles'][gender][3]} ", declined + rest
     preposition = re.search(r"(?<!\w)(\w+) $", before)
     word = preposition[1] if preposition else ""
-    # the accusative follows two prepositions, "man" and those verbs of the templates whose object is the subject
-    cases = (lists["accusative_behind"], lists["dative_behind"])
-    case = next((number for number, behind in enumerate(cases, 1) if word.lower() in behind), 0)
+    case = _case(before)
     article = lists["articles"][gender][case]
     name = _declined(name, gender, case) if known or own else name
     if (joined := lists["contracted"].get(f"{word.lower()} {article}")) and preposition:
@@ -245,10 +215,44 @@ def _german(before: str, subject: str) -> tuple[str, str]:
     return before, f"{article} {name}{rest}"
 
 
+def _case(before: str) -> int:
+    """0 for the nominative, 1 for the accusative, 2 for the dative."""
+    lists = listed_words("German")
+    word = re.search(r"(?<!\w)(\w+) $", before)
+    # the accusative follows two prepositions, "man" and those verbs of the templates whose object is the subject
+    cases = (lists["accusative_behind"], lists["dative_behind"])
+    return next((number for number, behind in enumerate(cases, 1) if word and word[1].lower() in behind), 0)
+
+
+def _with_byname(before: str, name: str, link: str, byname: str) -> str:
+    """A name whose second part is declined: (von) Karl dem Großen, St. Vincent und den Grenadinen."""
+    gender, case = {"der": "m", "die": "f", "und die": "p"}[link], _case(before)
+    weak = byname.endswith("e") and (case == 2 or (case == 1 and gender == "m"))
+    article = listed_words("German")["articles"][gender][case]
+    return f"{name}{'und ' if gender == 'p' else ''}{article} {byname}{'n' if weak else ''}"
+
+
+def _office_gender(word: str) -> str | None:
+    """m or f of a word that is a person in office, or ends in one: Bundespräsident."""
+    small = word.casefold()
+    found = [n for n in offices("German") if small == n or (len(n) > 4 and small.endswith(n))]  # but not Hermann
+    return {"der": "m", "die": "f"}[offices("German")[max(found, key=len)]] if found else None
+
+
+def _german_office(before: str, name: str) -> str | None:
+    """The gender of an office: König von Spanien, Britischer Premierminister; but König Lear is a name."""
+    words, lists = name.split(), listed_words("German")
+    place = next((i for i, word in enumerate(words) if not _is_adjective(word) or word in lists["given_names"]), 0)
+    behind = words[place + 1 : place + 2]
+    fits = behind and behind[0] in lists["behind_offices"]
+    fits = fits or (place > 0 and not behind) or (len(words) == 1 and is_behind(before, lists["office_behind"]))
+    return _office_gender(words[place]) if fits else None
+
+
 def _german_gender(subject: str) -> str | None:
     """m, f, n or p (plural): of the listed names, and by the noun behind the adjectives, where that heads the name."""
-    lists: Mapping[str, Mapping[str, Collection[str]]] = _listed("German")
-    by_name = _article(subject, lists["names"], {})
+    lists: Mapping[str, Mapping[str, Collection[str]]] = listed_words("German")
+    by_name = listed_article(subject, lists["names"], {})
     if by_name or _TITLE.match(subject):
         return by_name
     words = subject.split()
@@ -260,7 +264,7 @@ def _german_gender(subject: str) -> str | None:
 
 
 def _is_adjective(word: str) -> bool:
-    lists = _listed("German")
+    lists = listed_words("German")
     noun = any(word in listed for listed in lists["nouns"].values())  # Kathedrale
     return word in lists["adjectives"] or (bool(_ADJECTIVE.search(word)) and not noun)
 
@@ -268,9 +272,10 @@ def _is_adjective(word: str) -> bool:
 def _head(words: list[str]) -> int:
     """The place of the noun behind the adjectives, or of the last word where there is none."""
     place = next((i for i, word in enumerate(words) if not _is_adjective(word)), -1)
-    given = _listed("German")["given_names"]  # which end as the adjectives of towns do: Peter Bank
-    if 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in given:
-        place += 1  # the Weimarer Republik
+    given = listed_words("German")["given_names"]  # which end as the adjectives of towns do: Peter Bank
+    towns = 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in given
+    if towns and _office_gender(words[place]) is None:  # the Weimarer Republik, but Bürgermeister von Weimar
+        place += 1
     return place
 
 
@@ -278,6 +283,8 @@ def _compound(word: str, noun: str) -> bool:
     """Whether a word is made of a noun and others before it. Short nouns end too many names (Ararat, Österreich), so
     those that are safe are listed as endings, with a hyphen."""
     ending = noun.lower().removeprefix("-")
+    if word in listed_words("German")["no_compounds"]:  # Tennessee is no lake
+        return False
     return (len(noun) > 5 or noun[0] == "-") and word.lower().endswith(ending) and len(word) > len(ending)
 
 
@@ -285,15 +292,20 @@ def _declined(subject: str, gender: str, case: int) -> str:
     """A name behind its article: its adjectives take the weak ending, some plurals the ``n`` of the dative, and its
     noun the ``s`` of the genitive."""
     ending = "en" if gender == "p" or case > 1 or (gender == "m" and case == 1) else "e"
-    words = subject.split()
-    place = _head(words)
+    words, lists = subject.split(), listed_words("German")
+    last = subject in lists["with_s"] or "- und " in subject  # Süd- und Antarktisgebiete
+    place = len(words) - 1 if last else _head(words)
     for i, word in enumerate(words[:-1]):
         if not _is_adjective(word):
             break
         words[i] = re.sub(r"e[rs]?$", ending, word)  # which leaves what has no ending: Christlich Demokratische
-    if gender == "p" and case == 2:
-        plurals = ("Niederlande", "Emirate", "Streitkräfte")
-        words = [f"{word}n" if word in plurals else word for word in words]
+    small = words[place].lower()
+    if small.endswith(tuple(lists["adjectival"])):  # die Vorsitzende, der Vorsitzende, des Vorsitzenden
+        words[place] = re.sub(r"e[rs]?$", ending, words[place])
+    elif gender == "m" and case and small.endswith(tuple(lists["weak"])):
+        words[place] += "en"
+    elif gender == "p" and case == 2:
+        words[place] += "n" if re.search(r"e[lr]?$", words[place]) else ""
     elif gender in "mn" and case == 3 and _takes_s(subject, words[place]):
         long = _GENITIVE_ES.search(words[place])
         words[place] += "ses" if words[place].endswith("nis") else "es" if long else "s"
@@ -302,10 +314,15 @@ def _declined(subject: str, gender: str, case: int) -> str:
 
 def _takes_s(subject: str, noun: str) -> bool:
     """Whether a noun has an ``s`` in the genitive: not a country (des Iran), an abbreviation, or what ends in one."""
-    lists = _listed("German")
+    lists = listed_words("German")
     if noun in ("Haus", "Vatikan") or subject in lists["with_s"] or _GENITIVE_ES.search(noun):
         return subject not in lists["names"]["n"] or subject in lists["with_s"]
-    if noun.endswith("s") or " of " in subject or any(subject in lists["names"][gender] for gender in "mn"):
+    if (
+        noun.endswith("s")
+        or noun in lists["without_s"]
+        or " of " in subject
+        or any(subject in lists["names"][gender] for gender in "mn")
+    ):
         return False
     last = noun.rsplit("-", 1)[-1]
     return last[1:] == last[1:].lower()

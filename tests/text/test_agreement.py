@@ -1,0 +1,139 @@
+"""What names of all kinds make of the words before them, in German, French and Spanish; written by hand."""
+
+import pytest
+
+from anachron.text.agreement import in_phrase
+from anachron.text.languages import language_of
+
+GENITIVE, DATIVE = "Die Hauptstadt von ", "gesungen von "
+GERMAN = [
+    (GENITIVE, {
+        "École normale supérieure": "der École normale supérieure", "Hôtel Matignon": "des Hôtel Matignon",
+        "Île de Ré": "der Île de Ré", "Parti socialiste": "der Parti socialiste", "Partido Popular":
+        "der Partido Popular", "Congreso de los Diputados": "des Congreso de los Diputados", "Rencontres d’Arles":
+        "der Rencontres d’Arles", "Métro de Paris": "der Métro de Paris", "Sagrada Família": "der Sagrada Família",
+        "Universidad de Chile": "der Universidad de Chile", "Università di Bologna": "der Università di Bologna",
+        "Université Laval": "der Université Laval", "Palazzo Vecchio": "des Palazzo Vecchio",
+        "Piazza Navona": "der Piazza Navona", "Musée d’Orsay": "des Musée d’Orsay", "Teatro Colón": "des Teatro Colón",
+        "Stade de France": "des Stade de France", "Stade Rennais": "von Stade Rennais",
+        "Arc de Triomphe": "des Arc de Triomphe", "Banco Santander": "des Banco Santander",
+        "Genfersee": "des Genfersees", "Tennessee": "von Tennessee", "Tennessee Titans": "der Tennessee Titans",
+        "Spice Girls": "der Spice Girls", "Rolling Stones": "der Rolling Stones", "Lehman Brothers":
+        "von Lehman Brothers", "Alternative für Deutschland": "der Alternative für Deutschland",
+        "Die Linke": "der Linken", "Die Grünen": "der Grünen", "Der Spiegel": "von Der Spiegel", "SPD": "der SPD",
+        "CDU": "der CDU", "FDP": "der FDP", "VW Käfer": "des VW Käfers", "Linux-Kernel": "des Linux-Kernels",
+        "iPhone": "des iPhones", "das iPhone": "des iPhones", "iPhone 15": "des iPhone 15", "Boeing 747":
+        "der Boeing 747", "Boeing": "von Boeing", "Airbus": "von Airbus", "Airbus A380": "des Airbus A380",
+        "PlayStation 5": "der PlayStation 5", "Tesla Model 3": "des Tesla Model 3", "Tesla": "von Tesla",
+        "Titanic": "der Titanic", "RMS Titanic": "der RMS Titanic", "Renault 4": "des Renault 4",
+        "Renault": "von Renault", "Windows": "von Windows", "Buckingham-Palast": "des Buckingham-Palasts",
+        "Élysée-Palast": "des Élysée-Palasts", "Karl der Große": "von Karl dem Großen",
+        "Katharina die Große": "von Katharina der Großen",
+        "St. Vincent und die Grenadinen": "von St. Vincent und den Grenadinen",
+        "Südgeorgien und die Südlichen Sandwichinseln": "von Südgeorgien und den Südlichen Sandwichinseln",
+        "Harry Potter und die Kammer des Schreckens": "von Harry Potter und die Kammer des Schreckens",
+        "Karibische Niederlande": "der Karibischen Niederlande", "Eurozone": "der Eurozone",
+        "Französische Süd- und Antarktisgebiete": "der Französischen Süd- und Antarktisgebiete",
+        "Bündnis 90 / Die Grünen": "des Bündnisses 90 / Die Grünen", "Réunion": "von Réunion",
+        "König Lear": "von König Lear", "Walter König": "von Walter König", "Hermann von Helmholtz":
+        "von Hermann von Helmholtz", "König von Spanien": "des Königs von Spanien",
+    }),
+    (DATIVE, {
+        "Olympische Spiele": "von den Olympischen Spielen", "Präsident der USA": "vom Präsidenten der USA",
+        "Vorsitzender der SPD": "vom Vorsitzenden der SPD", "Die Linke": "von der Linken",
+        "Die Ärzte": "von den Ärzten",
+    }),
+    ("spielte für ", {"Karl der Große": "für Karl den Großen", "König von Spanien": "für den König von Spanien"}),
+    ("Hier lag ", {"Die Linke": "lag die Linke", "Vorsitzender der SPD": "lag der Vorsitzende der SPD"}),
+    ("Der Amtssitz von ", {
+        "Bürgermeister von Paris": "Amtssitz des Bürgermeisters von Paris", "Papst": "Amtssitz des Papstes",
+        "Erzbischof von Canterbury": "Amtssitz des Erzbischofs von Canterbury",
+        "Präsident der Vereinigten Staaten": "Amtssitz des Präsidenten der Vereinigten Staaten",
+        "Königin von Dänemark": "Amtssitz der Königin von Dänemark",
+        "Britischer Premierminister": "Amtssitz des Britischen Premierministers",
+        "Regierender Bürgermeister von Berlin": "Amtssitz des Regierenden Bürgermeisters von Berlin",
+    }),
+]  # fmt: skip
+FRENCH = [
+    ("La capitale de ", {
+        "iPhone": "de l'iPhone", "iPhone 15": "de l'iPhone 15", "Boeing 747": "du Boeing 747", "Boeing": "de Boeing",
+        "PlayStation 5": "de la PlayStation 5", "Tesla Model 3": "de la Tesla Model 3", "Tesla": "de Tesla",
+        "Airbus A380": "de l'Airbus A380", "Airbus": "d'Airbus", "noyau Linux": "du noyau Linux",
+        "Coccinelle": "de la Coccinelle", "Titanic": "du Titanic", "Renault 4": "de la Renault 4", "Renault":
+        "de Renault", "Renault Trucks": "de Renault Trucks", "Windows": "de Windows", "Oktoberfest": "de l'Oktoberfest",
+        "Tour de France": "du Tour de France", "Biennale": "de la Biennale", "Biennale de Venise":
+        "de la Biennale de Venise", "Juventus": "de la Juventus", "Terres australes françaises":
+        "des Terres australes françaises", "Pays-Bas caribéens": "des Pays-Bas caribéens",
+        "R.A.S. chinoise de Hong Kong": "de la R.A.S. chinoise de Hong Kong", "Îles Canaries": "des Îles Canaries",
+        "Guyane française": "de la Guyane française", "Samoa américaines": "des Samoa américaines",
+        "Kirghizstan": "du Kirghizstan", "Afrique australe": "de l'Afrique australe", "Amériques": "des Amériques",
+        "Géorgie du Sud-et-les Îles Sandwich du Sud": "de la Géorgie du Sud-et-les Îles Sandwich du Sud",
+        "Svalbard et Jan Mayen": "du Svalbard et Jan Mayen", "Rencontres d'Arles": "des Rencontres d'Arles",
+        "Spice Girls": "des Spice Girls", "Rolling Stones": "des Rolling Stones", "Mercedes Cabrera":
+        "de Mercedes Cabrera", "Wayne Bridge": "de Wayne Bridge", "Europe 1": "d'Europe 1",
+    }),
+    ("La résidence officielle de ", {
+        "pape": "du pape", "maire de Paris": "du maire de Paris", "secrétaire général des Nations unies":
+        "du secrétaire général des Nations unies", "reine du Danemark": "de la reine du Danemark",
+        "archevêque de Cantorbéry": "de l'archevêque de Cantorbéry", "Premier ministre": "du Premier ministre",
+        "Roi Lion": "de Roi Lion", "vice-président des États-Unis": "du vice-président des États-Unis",
+    }),
+    ("Le bâtiment qui sert de résidence officielle à ", {
+        "maire de Paris": "au maire de Paris", "pape": "au pape", "reine du Danemark": "à la reine du Danemark",
+    }),
+    ("Le poste de ", {"pape": "de pape", "maire de Paris": "de maire de Paris"}),
+]  # fmt: skip
+SPANISH = [
+    ("La capital de ", {
+        "iPhone": "del iPhone", "Boeing 747": "del Boeing 747", "Boeing": "de Boeing", "Titanic": "del Titanic",
+        "RMS Titanic": "del RMS Titanic", "Airbus A380": "del Airbus A380", "Airbus": "de Airbus",
+        "núcleo Linux": "del núcleo Linux", "PlayStation 5": "de la PlayStation 5", "Tesla Model 3":
+        "del Tesla Model 3", "Renault 4": "del Renault 4", "Renault": "de Renault", "Windows": "de Windows",
+        "Arco de Triunfo": "del Arco de Triunfo", "Bienal de Venecia": "de la Bienal de Venecia",
+        "Diccionario de la lengua española": "del Diccionario de la lengua española", "Metro de Madrid":
+        "del Metro de Madrid", "Tour de Francia": "del Tour de Francia", "Empire State": "del Empire State",
+        "Empire State Building": "del Empire State Building", "G20": "del G20", "G7": "del G7", "G8": "del G8",
+        "Ligue 1": "de la Ligue 1", "RAE": "de la RAE", "RAE de Hong Kong (China)": "de la RAE de Hong Kong (China)",
+        "Copa del Rey": "de la Copa del Rey", "Liga de Campeones": "de la Liga de Campeones", "Torre Eiffel":
+        "de la Torre Eiffel", "Palacio de la Moncloa": "del Palacio de la Moncloa", "Universidad de Salamanca":
+        "de la Universidad de Salamanca", "Ministerio de Defensa": "del Ministerio de Defensa",
+        "Caribe neerlandés": "del Caribe neerlandés", "Sudeste asiático": "del Sudeste asiático",
+        "Spice Girls": "de las Spice Girls", "Rolling Stones": "de los Rolling Stones", "Mercedes Cabrera":
+        "de Mercedes Cabrera", "Rey": "de Rey", "Rey León": "de Rey León", "Papa Roach": "de Papa Roach",
+        "General Motors": "de General Motors", "Presidente Prudente": "de Presidente Prudente",
+        "Secretario General de la OTAN": "del Secretario General de la OTAN",
+    }),
+    ("La residencia oficial de ", {
+        "papa": "del papa", "alcalde de París": "del alcalde de París", "reina de Dinamarca":
+        "de la reina de Dinamarca", "Canciller de Alemania": "del Canciller de Alemania", "Rey": "de Rey",
+    }),
+    ("El edificio que sirve de residencia oficial a ", {
+        "presidente de Chile": "al presidente de Chile", "papa": "al papa",
+    }),
+    ("El cargo de ", {"papa": "de papa", "Primer ministro": "de Primer ministro", "rey de España": "de rey de España"}),
+]  # fmt: skip
+CASES = [
+    (language, before, subject, expected)
+    for language, tables in (("German", GERMAN), ("French", FRENCH), ("Spanish", SPANISH))
+    for before, table in tables
+    for subject, expected in table.items()
+]
+
+
+@pytest.mark.parametrize(("language", "before", "subject", "expected"), CASES)
+def test_a_name_in_its_phrase(language: str, before: str, subject: str, expected: str) -> None:
+    joined = "".join(in_phrase(before, subject, language))
+    assert joined.endswith(f" {expected}"), joined
+
+
+def test_an_office_as_the_subject_of_a_statement() -> None:
+    for code, subject, said in (
+        ("fr", "maire de Paris", "La résidence officielle du maire de Paris est X"),
+        ("de", "Erzbischof von Canterbury", "Die offizielle Residenz des Erzbischofs von Canterbury ist X"),
+        ("es", "papa", "La residencia oficial del papa es X"),
+    ):
+        language = language_of(code)
+        assert language.statement(language.relations["P263"].cloze[0], subject, "X") == said
+    french = language_of("fr")
+    held = french.statement(french.relations["P1308"].cloze[1], "maire de Paris", "X")
+    assert held == "Le poste de maire de Paris est occupé par X"
