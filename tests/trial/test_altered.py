@@ -105,8 +105,9 @@ def by_scores(place: Path, server: Server) -> Kind:
     facts = read_facts(file, as_of=AS_OF)
 
     def read(folder: Path) -> Any:
-        tables = [*verdicts_of(find_sources([folder])).values(), read_runs([folder]), read_runs([folder / "present"])]
-        return [table.rows() for table in tables], log_to(folder, SimpleNamespace(log=lambda numbers: None))
+        checks = [(check.table.rows(), check.summary) for check in verdicts_of(find_sources([folder])).values()]
+        tables = [read_runs([folder]).rows(), read_runs([folder / "present"]).rows()]
+        return checks, tables, log_to(folder, SimpleNamespace(log=lambda numbers: None))
 
     def repeat(folder: Path) -> Any:
         found = check(lm, facts, folder)
@@ -123,8 +124,8 @@ def by_answers(place: Path, server: Server) -> Kind:
 
     def read(folder: Path) -> Any:
         source = read_source(folder)
-        tables = [source.facts, read_answers(folder), *verdicts_of([], [source]).values()]
-        return source.summary, [table.rows() for table in tables]
+        checks = [(check.table.rows(), check.summary) for check in verdicts_of([], [source]).values()]
+        return source.summary, checks, source.facts.rows(), read_answers(folder).rows()
 
     def repeat(folder: Path, model: str = "m") -> Any:
         found = check(ByAnswers(ChatAnswerer(llm(server, model), folder / "answers"), settings), facts, folder)
