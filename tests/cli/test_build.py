@@ -130,7 +130,7 @@ def test_statements_are_read_back_and_audited(questions: Path, tmp_path: Path, c
     assert run("build", "statements", questions, "--out", out, "--json") == 0
     printed = json.loads(capsys.readouterr().out)
     raw = pl.read_parquet(out)
-    assert tuple(raw.columns) == (*PUBLISHED, "SubjectPop", "ObjectPop", "SubjectFrom", "ObjectFrom")
+    assert tuple(raw.columns) == (*PUBLISHED, "SubjectPop", "ObjectPop", "SubjectFrom", "ObjectFrom", "Questions")
     data = load_dataset(str(out))
     assert data.facts == printed["facts"] == 4 and data.boundaries == "released"
     assert data.table.equals(make_statements(facts_with_questions(read_questions(questions))))
