@@ -156,7 +156,7 @@ def test_what_broke_is_counted_and_the_worst_comes_first(values):
     assert list(map(int, re.findall(r"(?<![.\d])\d+(?!\.)", found["said"])))[:4] == [
         len(lost), len(compared), len(fell), len(values)
     ]  # fmt: skip
-    order = sorted(lost | fell, key=lambda n: (n not in lost, -Kept("", "", values[n][:2], (None, None)).fall))
+    order = sorted(sorted(lost | fell), key=lambda n: (n not in lost, -Kept("", "", values[n][:2], (None, None)).fall))
     assert [row["fact"] for row in found["rows"]] == [str(n) for n in order[:SHOWN]]
     assert found["more"] == len(order[SHOWN:])
 

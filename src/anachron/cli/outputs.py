@@ -104,7 +104,7 @@ def default_out(command: str, values: Mapping[str, Any]) -> Path:
     data = (values.get(name) for name in ("dataset", "facts", "updates", "changes"))
     models = values["model"] if isinstance(values["model"], list) else [values["model"]]
     names = [one for given in models for one in ([given] if _exists(given) else given.split(","))]
-    parts = [Path(name).resolve().name for name in names]  # as it is called in tables
+    parts = [Path(name.replace("\0", "_")).resolve().name for name in names]  # as it is called in tables
     parts += [Path(str(one)).stem for one in data if one is not None]
     name = re.sub(r"[^\w.-]+", "_", "-".join([*command.split(), *parts]))
     if len(name) > LONGEST:

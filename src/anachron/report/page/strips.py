@@ -72,7 +72,7 @@ def _strips(
 ) -> Json:
     ids, names = [row["fact_id"] for row in rows], [row["object"] for row in rows]
     spans, scored = [_spans(row, as_of) for row in rows], [years.get(fact) for fact in ids]
-    first, over = min(one[0][0] for one in spans), max(end for one in spans for _, end in one)
+    first, over = min(start for one in spans for start, _ in one), max(end for one in spans for _, end in one)
     axis = np.arange(np.floor(first), np.ceil(over)).astype(int)
     asked = np.sum([np.isin(axis, [] if one is None else one[0]) for one in scored], axis=0)
     said = {year: (names.index(name),) for fact in ids for year, name in named.get(fact, ()) if name in names}
