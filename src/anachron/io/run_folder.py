@@ -47,6 +47,7 @@ WORDS = {
     "edit_prefix": "edit in force", "edit_beside": "edit in force",
     "dataset_fingerprint": "facts or statements asked about",
     "as_of": "date up to which facts are known", "limit": "number of facts", "language": "language of the questions",
+    "columns": "what columns mean", "dates": "order of day and month", "sheet": "sheet",
     "sampling": "how dates are chosen", "decoys": "decoys of each fact", "wordings": "other wordings",
     "boundaries": "what counts as the bounds of a period", "format": "format",
     "prefix": "text before each prompt", "prefix_text": "words of the text before each prompt",
@@ -56,8 +57,10 @@ WORDS = {
     "prefix_tree": "shared beginnings computed once", "batch_tokens": "tokens in a batch",
     "deterministic": "repeatable algorithms alone", "seed": "seed",
 }  # fmt: skip
-OF_DATA = frozenset({*NAMES, "dataset_fingerprint", "boundaries", "as_of", "limit", "language", "sampling", "decoys",
-                     "wordings"})  # fmt: skip
+OF_READING = frozenset({"columns", "dates", "sheet"})  # how a file of facts was read
+OF_DATA = OF_READING | {
+    *NAMES, "dataset_fingerprint", "boundaries", "as_of", "limit", "language", "sampling", "decoys", "wordings",
+}  # fmt: skip
 TOLD, NAMED = 3, 8  # differences that are told with both values, and by name
 STATUSES = ("running", "done")
 SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "files": dict}
@@ -143,9 +146,10 @@ class RunFolder:
                 for one in (run.record["settings"], settings)
             )
             stored, wanted, elsewhere = _of_one_server(stored, wanted)
-            if apart := told_apart(stored, wanted):
-                if run.kind is Kind.SCORES and _names_apart(stored, wanted) <= OF_DATA:
+            if lines := differences(stored, json.loads(json.dumps(wanted))):
+                if run.kind is Kind.SCORES and {_setting(line) for line in lines} <= OF_DATA:
                     elsewhere = f"choose another --out, with --reuse {path} to score only what is new,"
+                apart = in_words(lines)
                 raise ConfigError(f"{path} holds a run with other settings ({apart}); {elsewhere} or the same settings")
             if stored.get(SAME_AS) != run.record["settings"].get(SAME_AS):
                 run.record["settings"][SAME_AS] = stored[SAME_AS]
@@ -276,15 +280,13 @@ def read_recorded(folder: Place, record: Json, name: str) -> bytes:
     return content
 
 
-def told_apart(stored: Json, wanted: Json) -> str:
-    """How the settings of two runs differ, in words, those first that change numbers most: a few with both values, then
-    the names of the others. Empty where they do not. stored: as read from JSON."""
-    lines = differences(stored, json.loads(json.dumps(wanted)))
+def in_words(lines: Iterable[str]) -> str:
+    """How the settings of two runs differ (`anachron.io.jobs.differences`), those first that change numbers most: a few
+    with both values, then the names of the others."""
     order = {name: place for place, name in enumerate(WORDS)}
-    # Of "config.layers[2]: 7 -> 8" the setting is config
-    lines.sort(key=lambda line: order.get(re.split(r"\W", line, maxsplit=1)[0], len(order)))
-    told = [_in_words(line) for line in lines[:TOLD]]
-    others = [line.partition(": ")[0] for line in lines[TOLD:]]
+    ordered = sorted(lines, key=lambda line: order.get(_setting(line), len(order)))
+    told = [_in_words(line) for line in ordered[:TOLD]]
+    others = [line.partition(": ")[0] for line in ordered[TOLD:]]
     more = f"and {len(others)} more: {', '.join(others[:NAMED])}{', ...' if others[NAMED:] else ''}"
     return "; ".join([*told, more] if others else told)
 
@@ -297,8 +299,9 @@ def _in_words(line: str) -> str:
     return f"{words}{'' if words == name else f' ({name})'}: {values}"
 
 
-def _names_apart(stored: Json, wanted: Json) -> set[str]:
-    return {line.partition(": ")[0] for line in differences(stored, json.loads(json.dumps(wanted)))}
+def _setting(line: str) -> str:
+    """Which setting a line of `differences` is of: ``config`` of ``config.layers[2]: 7 -> 8``."""
+    return re.split(r"\W", line, maxsplit=1)[0]
 
 
 def _of_one_server(stored: Json, wanted: Json) -> tuple[Json, Json, str]:

@@ -15,6 +15,7 @@ from anachron.core.errors import AnachronError, DataError
 from anachron.data.columns import BESIDE_SCORES, MORE_SCHEMA, STATEMENT_SCHEMA
 from anachron.data.dataset import Dataset
 from anachron.data.loaders import load_dataset
+from anachron.data.own.reading import Reading, columns_of
 from anachron.data.wordings import with_wordings
 from anachron.io.files import Json, file_fingerprint, write_manifest
 from anachron.io.run_folder import RUN_FILE, Kind, RunFolder
@@ -107,7 +108,8 @@ def _from_dataset(run: RunFolder, tables: dict[str, pl.DataFrame], dataset: str 
     if limit is not None:  # the name of a sample ends in its size
         name = name.rpartition(", ")[0]
     chosen = {key: settings.get(key) for key in ("boundaries", "as_of", "language", "sampling")}
-    data = _with_decoys(load_dataset(dataset or name, limit=limit, **chosen), tables)
+    reading = Reading(columns_of(settings.get("columns", "")), settings.get("dates"), settings.get("sheet"))
+    data = _with_decoys(load_dataset(dataset or name, limit=limit, reading=reading, **chosen), tables)
     return with_wordings(data) if WORDINGS_FILE in tables else data
 
 

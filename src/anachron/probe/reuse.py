@@ -1,6 +1,6 @@
 """Scores that a run takes over from an earlier one: of the very same texts, by the same model in the same way.
 
-A run keeps the SHA-256 of every text that it asks (`TEXTS_FILE`). Another one whose settings differ in nothing but the
+A run keeps a fingerprint of every text that it asks (`TEXTS_FILE`). Another one whose settings differ in nothing but the
 data set copies the scores of the texts that both have, bit for bit, and scores the others. What it takes over it first
 writes into a file of its own, so that it goes on without the earlier run, however often it is killed.
 """
@@ -16,17 +16,18 @@ import polars as pl
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.files import Json, write_bytes
-from anachron.io.jobs import Warn, locked
-from anachron.io.run_folder import OF_DATA, RUN_FILE, Kind, RunFolder, told_apart
+from anachron.io.jobs import Warn, differences, locked
+from anachron.io.run_folder import OF_DATA, OF_READING, RUN_FILE, Kind, RunFolder, in_words
 from anachron.io.tables import table_bytes
 from anachron.lm.spans import Encoded
 from anachron.probe.parts import PLAN_SCHEMA
 from anachron.probe.runs import PARTS, PLAN_FILE, TEXTS_FILE, part_name
 
 POOL = "reused-{}.parquet"
-POOL_SCHEMA = {"text": pl.Binary(), "logp": pl.Float64()}  # the SHA-256 of a text, and its score in nats
-# What differs where the rows of a file were edited: by default the number of decoys follows from that of the facts.
-EDITED = frozenset({"label", "dataset_fingerprint", "decoys"})
+POOL_SCHEMA = {"text": pl.Binary(), "logp": pl.Float64()}  # the fingerprint of a text, and its score in nats
+# What differs where a file was edited: by default the number of decoys follows from that of the facts, and the order of
+# day and month from its dates.
+EDITED = OF_READING | {"label", "dataset_fingerprint", "decoys"}
 STAY = ("kind", "opened", "template_date")  # of the record of a run whose data set was edited
 
 
@@ -66,8 +67,8 @@ def read_earlier(folder: Path, identity: Json, warn: Warn) -> Earlier | None:
         {name: value for name, value in one.items() if name not in OF_DATA}
         for one in (run.record["settings"], json.loads(json.dumps(identity)))
     )
-    if stored != wanted:
-        warn(f"nothing is reused of {folder}, which was made with other settings: {told_apart(stored, wanted)}")
+    if lines := differences(stored, wanted):
+        warn(f"nothing is reused of {folder}, which was made with other settings: {in_words(lines)}")
         return None
     if not _tells_texts(run):
         warn(f"nothing is reused of {folder}: a run of an earlier version, which does not say which texts it scored")
@@ -120,7 +121,7 @@ def take_over(run: RunFolder, earlier: Earlier, wanted: Sequence[bytes]) -> None
 
 
 def reusable(run: RunFolder, warn: Warn) -> dict[bytes, float]:
-    """The scores that a run has taken over, by the SHA-256 of their texts. warn: told where they are damaged."""
+    """The scores that a run has taken over, by the fingerprints of their texts. warn: told where they are damaged."""
     name = run.record.get("reused", {}).get("file")
     if name is None or not run.has(name, warn):
         return {}
