@@ -26,6 +26,15 @@ def name_key(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", folded).split())
 
 
+def plain(text: str) -> str:
+    """Small letters and digits without marks, single spaces between words: ``Édouard  Balladur.`` becomes ``edouard
+    balladur``."""
+    visible = (c for c in unicodedata.normalize("NFKD", text) if unicodedata.category(c) != "Cf")
+    letters = (c for c in visible if not unicodedata.combining(c))
+    kept = "".join(c if c.isalnum() or unicodedata.category(c).startswith("M") else " " for c in letters)
+    return " ".join(kept.casefold().split())
+
+
 def same_name(one: str, other: str) -> bool:
     """Whether two spellings are one name, by `name_key`."""
     return one == other or name_key(one) == name_key(other)

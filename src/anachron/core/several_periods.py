@@ -1,6 +1,6 @@
 """Facts that hold in more than one period, and facts that still hold: their dates, statuses and positions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from anachron.core.contexts import Context, Sampling, check_equal_counts, sample_contexts
@@ -128,6 +128,12 @@ def _contexts_from(
 def periods_text(periods: Iterable[Period]) -> str | None:
     """Several periods as a table holds them, ``2001/2005; 2009-01-20/`` (an open end is empty); None of none."""
     return "; ".join(f"{period.start}/{period.end or ''}" for period in periods) or None
+
+
+def periods_in_words(text: str, day: Callable[[str], str] = str) -> str:
+    """``2001 to 2005; 2009-01-20 on`` of what `periods_text` wrote. day: how a date is said."""
+    ends = (part.split("/") for part in text.split("; "))
+    return "; ".join(f"{day(start)} to {day(end)}" if end else f"{day(start)} on" for start, end in ends)
 
 
 def parse_periods(text: str | None) -> tuple[Period, ...]:

@@ -10,7 +10,7 @@ its ``Alpha`` must then be there.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -168,7 +168,7 @@ def _more(raw: pl.DataFrame) -> list[pl.Series]:
         elif column == "also_held":
             values = _also_held(_texts(raw, name))
         elif column == "questions":
-            values = _questions(_texts(raw, name))
+            values = _rewritten(_texts(raw, name), "Questions:", lambda text: questions_text(parse_questions(text)))
         else:
             texts = [None if text is None or text.casefold() in _NO_TIME else text for text in _texts(raw, name)]
             values = [None if date is None else str(date) for date in read_dates(texts, name)]
@@ -177,14 +177,21 @@ def _more(raw: pl.DataFrame) -> list[pl.Series]:
     return columns
 
 
-def _also_held(values: Sequence[str | None]) -> list[str | None]:
+def _rewritten(
+    values: Sequence[str | None], name: str, rewrite: Callable[[str | None], str | None]
+) -> list[str | None]:
+    """Cells as they are written here. name: what an error calls the column. Raises `DataError` naming the row."""
     texts: list[str | None] = []
     for row, value in enumerate(values, 1):
         try:
-            texts.append(periods_text(parse_periods(value)))
+            texts.append(rewrite(value))
         except DataError as error:
-            raise DataError(f"row {row}: AlsoHeld {error}") from None
+            raise DataError(f"row {row}: {name} {error}") from None
     return texts
+
+
+def _also_held(values: Sequence[str | None]) -> list[str | None]:
+    return _rewritten(values, "AlsoHeld", lambda text: periods_text(parse_periods(text)))
 
 
 def questions_text(questions: Sequence[str]) -> str | None:
@@ -206,16 +213,6 @@ def parse_questions(text: str | None) -> tuple[str, ...]:
         if (fault := closing_fault(question)) is not None:
             raise DataError(fault)
     return tuple(found)
-
-
-def _questions(values: Sequence[str | None]) -> list[str | None]:
-    texts: list[str | None] = []
-    for row, value in enumerate(values, 1):
-        try:
-            texts.append(questions_text(parse_questions(value)))
-        except DataError as error:
-            raise DataError(f"row {row}: Questions: {error}") from None
-    return texts
 
 
 def _convention(raw: pl.DataFrame, wanted: Boundaries | None) -> Boundaries:

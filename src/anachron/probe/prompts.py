@@ -108,7 +108,8 @@ def _from_dataset(run: RunFolder, tables: dict[str, pl.DataFrame], dataset: str 
     if limit is not None:  # the name of a sample ends in its size
         name = name.rpartition(", ")[0]
     chosen = {key: settings.get(key) for key in ("boundaries", "as_of", "language", "sampling")}
-    reading = Reading(columns_of(settings.get("columns", "")), settings.get("dates"), settings.get("sheet"))
+    columns = columns_of(settings["columns"]) if "columns" in settings else {}
+    reading = Reading(columns, settings.get("dates"), settings.get("sheet"))
     data = _with_decoys(load_dataset(dataset or name, limit=limit, reading=reading, **chosen), tables)
     return with_wordings(data) if WORDINGS_FILE in tables else data
 

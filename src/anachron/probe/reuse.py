@@ -1,8 +1,8 @@
 """Scores that a run takes over from an earlier one: of the very same texts, by the same model in the same way.
 
-A run keeps a fingerprint of every text that it asks (`TEXTS_FILE`). Another one whose settings differ in nothing but the
-data set copies the scores of the texts that both have, bit for bit, and scores the others. What it takes over it first
-writes into a file of its own, so that it goes on without the earlier run, however often it is killed.
+A run keeps a fingerprint of every text that it asks (`TEXTS_FILE`). Another one whose settings differ in nothing but
+the data set copies the scores of the texts that both have, bit for bit, and scores the others. What it takes over it
+first writes into a file of its own, so that it goes on without the earlier run, however often it is killed.
 """
 
 import hashlib

@@ -231,7 +231,7 @@ def settings_in_words(kept: Kept) -> dict[str, str]:
     size = f"{whole / 1e6:,.1f} million parameters" if whole else None
     told = [settings.get("architecture"), size, settings.get("dtype"), settings.get("device"), settings.get("backend")]
     counts = {"statements": record.get("statements"), "of decoys": record.get("decoy_statements")}
-    hidden = (
+    hidden = {
         "what",
         "model",
         "updates",
@@ -242,7 +242,7 @@ def settings_in_words(kept: Kept) -> dict[str, str]:
         "prefix_text",
         "wordings",
         "label",
-    )
+    }
     rest = {
         name.replace("_", " "): value
         for name, value in settings.items()

@@ -10,13 +10,14 @@ import pytest
 
 from anachron.core.dates import Date
 from anachron.core.errors import ConfigError
+from anachron.core.sameness import plain
 from anachron.io.answers import Answer
 from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.probe.ask.asking import AskSettings
 from anachron.probe.ask.budget import Budget
 from anachron.probe.ask.generate import LocalAnswerer
-from anachron.probe.ask.matching import EMPTY, READ, REFUSED, UNANSWERED, UNREADABLE, Reading, plain
+from anachron.probe.ask.matching import EMPTY, READ, REFUSED, UNANSWERED, UNREADABLE, Reading
 from anachron.probe.by_answers import ByAnswers
 from anachron.probe.horizon.asking import (
     DECOY,

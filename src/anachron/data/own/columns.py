@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from anachron.core.errors import DataError
-from anachron.data.own.date_words import plain
+from anachron.core.sameness import plain
 
 NEEDED = ("subject", "relation", "object", "start", "end")
 TEXTS = ("question", "present_question", "fact_id", "subject_id", "relation_id", "object_id")
@@ -58,8 +58,8 @@ LABELS = {"subjectLabel": "subject", "relationLabel": "relation", "objectLabel":
 
 def canonical(name: str) -> str:
     """The name of a column among `KNOWN`, or its own in small letters."""
-    plain = "_".join(name.strip().casefold().replace("-", " ").replace("_", " ").split())
-    return LABELS.get(name.strip()) or SYNONYMS.get(plain, plain)
+    small = "_".join(name.strip().casefold().replace("-", " ").replace("_", " ").split())
+    return LABELS.get(name.strip()) or SYNONYMS.get(small, small)
 
 
 def by_words(columns: Sequence[str], wanted: Collection[str] = KNOWN) -> dict[str, list[str]]:
@@ -95,13 +95,13 @@ def named_columns(
     for known, of in list(meant.items()):
         labels = [column for column in of if column.strip() in LABELS or canonical(column) != column.strip().casefold()]
         if len(of) == 2 and len(labels) == 1:
-            plain = next(column for column in of if column not in labels)
-            if any(names_by_id(row.get(plain)) for row in rows):
+            other = next(column for column in of if column not in labels)
+            if any(names_by_id(row.get(other)) for row in rows):
                 if f"{known}_id" not in meant:
-                    names[f"{known}_id"] = plain
+                    names[f"{known}_id"] = other
                 of = labels
             elif labels[0].strip() in LABELS:
-                of = [plain]
+                of = [other]
         if len(of) > 1:
             raise DataError(
                 f"the columns {of[0]!r} and {of[1]!r} both mean {known}; keep one of them, or say which by --columns "

@@ -1,19 +1,18 @@
 """Words in the dates of a file: months, "since", "until" and "today", in the bundled languages."""
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 
+from anachron.core.sameness import plain
 from anachron.text.words import language_files, phrases
 
 NO_DATE = frozenset({"", "none", "nan", "nat", "null"})
 # Beside those of the languages (`anachron.text.words.phrases`), as people fill in an empty end
 _STILL = (
     "infinity", "laufend", "aktuell", "amtierend", "im amt", "en cours", "en poste", "actuel", "actuellement",
-    "aujourdhui", "actual", "actualmente", "en curso", "hoje", "agora", "atual", "atualmente",
-    "em curso",
+    "aujourdhui", "actual", "actualmente", "en curso", "atual", "em curso",
 )  # fmt: skip
 _SHORT = {"sept": 9, "set": 9, "maerz": 3, "marz": 3, "jaenner": 1, "janner": 1, "feber": 2}  # beside those of CLDR
 _SINCE = re.compile(r"(?:since|from|seit|ab|depuis|dès|desde)(?: (?:the|dem|le|la|el|o))? (?=\S)", re.IGNORECASE)
@@ -21,12 +20,6 @@ _UNTIL = re.compile(
     r"(?:(?:until|till|to|bis|jusque|hasta|até)(?: (?:the|zum|le|la|el|a|o))? |jusqu['’](?:(?:en|au|aux|à) )?)(?=\S)",
     re.IGNORECASE,
 )
-
-
-def plain(text: str) -> str:
-    """Small letters and digits without marks, with one space between words: ``Aujourd’hui`` is ``aujourd hui``."""
-    letters = (sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign))
-    return " ".join("".join(sign if sign.isalnum() else " " for sign in letters).casefold().split())
 
 
 @cache

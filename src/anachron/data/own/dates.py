@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
-from anachron.data.own.date_words import months, plain, without_since, without_until, without_words
+from anachron.core.sameness import plain
+from anachron.data.own.date_words import months, without_since, without_until, without_words
 
 Order = Literal["dmy", "mdy"]  # whether the day or the month comes first
 ORDERS: tuple[Order, ...] = get_args(Order)

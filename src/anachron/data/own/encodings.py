@@ -4,8 +4,8 @@ import codecs
 import re
 
 from anachron.core.errors import DataError
+from anachron.core.sameness import plain
 from anachron.data.own.columns import WESTERN
-from anachron.data.own.date_words import plain
 
 # The letters beyond ASCII that languages write in each of the encodings that spreadsheets save, likelier ones first.
 # In a short file the library alone takes "Schüssel" for "Sch³ssel"; that some one language has all its letters decides.

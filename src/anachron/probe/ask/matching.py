@@ -8,7 +8,6 @@ count otherwise only where nothing can be read. What cannot be read for sure is 
 """
 
 import re
-import unicodedata
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.core.periods import Period
+from anachron.core.sameness import plain
 from anachron.io.answers import Answer
 from anachron.io.llm_settings import NoAnswer
 from anachron.io.reasoning import has_unknown_marks, split_reasoning
@@ -59,15 +59,6 @@ class Reading:
 
     outcome: str
     value: Any = None
-
-
-def plain(text: str) -> str:
-    """Small letters and digits without marks, single spaces between words: ``Édouard  Balladur.`` becomes ``edouard
-    balladur``."""
-    visible = (c for c in unicodedata.normalize("NFKD", text) if unicodedata.category(c) != "Cf")
-    letters = (c for c in visible if not unicodedata.combining(c))
-    kept = "".join(c if c.isalnum() or unicodedata.category(c).startswith("M") else " " for c in letters)
-    return " ".join(kept.casefold().split())
 
 
 _plain_name = lru_cache(maxsize=1 << 14)(plain)  # names are looked for in every answer

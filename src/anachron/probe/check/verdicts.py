@@ -120,9 +120,9 @@ def mean_win_rates(facts: pl.DataFrame) -> pl.DataFrame:
 
 def verdict_in_words(row: Mapping[str, Any]) -> str:
     """A row of `fact_verdicts` as people read it: ``shaky, W 71 %``."""
-    doubt = doubt_in_words(row)
+    belief, doubt = belief_in_words(row), doubt_in_words(row)
     share = f"W {100 * row['win_rate']:.0f} %{dates_in_words(row)}"
-    return f"{row['verdict']}{belief_in_words(row)}, {share}{doubt and '; '}{doubt}"
+    return f"{row['verdict']}{belief and ': '}{belief}, {share}{doubt and '; '}{doubt}"
 
 
 def dates_in_words(row: Mapping[str, Any]) -> str:
@@ -131,10 +131,11 @@ def dates_in_words(row: Mapping[str, Any]) -> str:
     return f" by {' and '.join(known)}" if known and "year" not in known else ""
 
 
-def belief_in_words(row: Mapping[str, Any]) -> str:
-    """What is believed in the place of a wrong period: ``: believed to 1990, ends 9 years too early``; else nothing.
+def belief_in_words(row: Mapping[str, Any], link: str = ", ") -> str:
+    """What is believed in the place of a wrong period: ``believed to 1990, ends 9 years too early``; else nothing.
 
-    An end that is open, in truth or belief, or that is right to half a year, is not said to be wrong.
+    An end that is open, in truth or belief, or that is right to half a year, is not said to be wrong. link: what stands
+    before what is said of the ends.
     """
     if row["verdict"] != WRONG_PERIOD:
         return ""
@@ -144,7 +145,7 @@ def belief_in_words(row: Mapping[str, Any]) -> str:
     for does, error in (("begins", row["start_error_years"]), ("ends", row["end_error_years"])):
         if error is not None and (years := round(abs(error))):
             wrong.append(f"{does} {years} year{'s' if years > 1 else ''} too {'early' if error < 0 else 'late'}")
-    return ", ".join([f": believed {span}", *([" and ".join(wrong)] if wrong else [])])
+    return link.join([f"believed {span}", *([" and ".join(wrong)] if wrong else [])])
 
 
 def doubt_in_words(row: Mapping[str, Any]) -> str:

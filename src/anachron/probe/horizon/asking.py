@@ -12,8 +12,9 @@ from typing import Any
 import polars as pl
 
 from anachron.core.draws import draw
+from anachron.core.sameness import plain
 from anachron.probe.ask.asking import Question
-from anachron.probe.ask.matching import READ, Reading, plain, read_name
+from anachron.probe.ask.matching import READ, Reading, read_name
 from anachron.probe.ask.questions import Questions
 from anachron.probe.ask.wordings import wordings_of
 from anachron.probe.horizon.changes import STILL, Change, about
@@ -58,7 +59,7 @@ def _key(change: Change) -> tuple[str, ...]:
 
 def sides(asked: Sequence[ChangeToAsk]) -> dict[tuple[str, ...], Sides]:
     """Of each change, who held until it (the old value, and those before) and who since (the new one, and those after),
-    by all changes of its subject and relation; names as `anachron.probe.ask.matching.plain` writes them."""
+    by all changes of its subject and relation; names as `anachron.core.sameness.plain` writes them."""
     changes = [one.change for one in asked]
     together: dict[tuple[str, str], list[Change]] = defaultdict(list)
     for change in changes:

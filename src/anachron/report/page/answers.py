@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from anachron.analysis.plots.charts import LEVELS, numbers
-from anachron.core.dates import Date
-from anachron.core.several_periods import parse_periods, status_in
+from anachron.core.dates import Date, astronomical
+from anachron.core.several_periods import parse_periods, periods_in_words, status_in
 from anachron.io.files import Json
 from anachron.probe.ask.matching import UNREAD
 from anachron.probe.ask.tables import FIRST, SECOND
@@ -102,13 +102,9 @@ def _words(answers: pl.DataFrame) -> dict[str, list[list[str | None]]]:
         short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
         read = row["outcome"]
         if row["kind"] == "period" and read not in UNREAD:
-            read = "; ".join(f"{start} to {end}" if end else f"{start} on" for start, end in _ends(row["read"]))
+            read = periods_in_words(row["read"])
         found[row["fact_id"]].append([row["years"], short, read])
     return found
-
-
-def _ends(periods: str) -> list[list[str]]:
-    return [period.split("/") for period in periods.split("; ")]
 
 
 def _choices(answers: pl.DataFrame) -> dict[str, dict[str, list[int]]]:
@@ -134,8 +130,7 @@ def named_by_year(run: AnswersOnPage) -> dict[str, list[tuple[int, str]]]:
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
     named = run.answers.filter(pl.col("kind") == "open", pl.col("decoy").is_null(), pl.col("read").is_not_null())
     for fact, text, name in named.drop_nulls(["fact_id", "years"]).select("fact_id", "years", "read").iter_rows():
-        year = Date.parse(text).year
-        found[fact].append((year if year > 0 else year + 1, name))
+        found[fact].append((astronomical(Date.parse(text).year), name))
     return found
 
 

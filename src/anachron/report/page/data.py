@@ -46,10 +46,9 @@ def page_data(
     metrics, contexts, openings, verdicts, asked, worst, telling, analyses, groups, history, left_out, notes, manifests,
     version``. ``edits`` says that the facts are the past ones of updates, before and after them: one run is that of
     the unedited model, as `anachron.evaluate.measures.dated_metrics.past_scores` has it. Facts are columns of equal
-    length in the order of
-    ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the same
-    facts, null where a fact has no matches; of runs that asked by year alone. ``asked`` has null for every run of
-    scores, and for others `answers_of_fact`.
+    length in the order of ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and
+    ``robust`` over the same facts, null where a fact has no matches; of runs that asked by year alone. ``asked`` has
+    null for every run of scores, and for others `answers_of_fact`.
     """
     scored = [tuple(run[name][0] for name in RUN_KEYS) for run in study.runs]
     runs = [*scored, *(one.run for one in asked)]

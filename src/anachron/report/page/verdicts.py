@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import Date
+from anachron.core.several_periods import periods_in_words
 from anachron.io.files import Json
 from anachron.io.schemas import ColumnSchema, Schema
 from anachron.probe.check.present import CURRENT, STALE, UNKNOWN
@@ -28,6 +29,7 @@ SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "st
 DOUBTS = ("chance", "ranked_among", "win_rate_low", "win_rate_lost", "weaker_side", *WIN_RATES)
 TEXTS = ("subject", "relation", "object", "periods", "present", "answer", "answer_until", "left_out")
 JUDGED = (CURRENT, STALE, UNKNOWN)
+THAT = "; that "  # between a belief and what is wrong of its ends, in a sentence
 FIRST = 12  # facts with which the page opens; all are below
 Run = tuple[str, ...]
 
@@ -128,7 +130,8 @@ def told_in_words(row: Mapping[str, Any]) -> str:
     """What stands behind a verdict: ``W 75 %. It is believed from 2010 on; that begins 4 years too early.``"""
     doubt = doubt_in_words(row)
     share = f"W {100 * row['win_rate']:.0f} %{dates_in_words(row)}{doubt and ': '}{doubt}."
-    return f"{share} It is {belief}." if (belief := _belief(row)) else share
+    belief = belief_in_words(row, THAT)
+    return f"{share} It is {belief}." if belief else share
 
 
 def present_in_words(row: Mapping[str, Any]) -> str:
@@ -150,14 +153,7 @@ def _pressing(row: Mapping[str, Any]) -> str:
         return (
             f"the model says {row['answer']}{_until(row)}; {row['object']} has held since {_day(since(row['periods']))}"
         )
-    periods = (part.split("/") for part in row["periods"].split("; "))
-    held = "; ".join(f"{_day(start)} to {_day(end)}" if end else f"{_day(start)} on" for start, end in periods)
-    return f"{row['object']}, {held}, is {_belief(row)}"
-
-
-def _belief(row: Mapping[str, Any]) -> str:
-    """``believed from 2010 on; that begins 4 years too early``; nothing of another verdict."""
-    return belief_in_words(row).removeprefix(": ").replace(", ", "; that ", 1)
+    return f"{row['object']}, {periods_in_words(row['periods'], _day)}, is {belief_in_words(row, THAT)}"
 
 
 def _until(row: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from anachron.analysis.findings import p_words, points
+from anachron.core.several_periods import periods_in_words
 from anachron.report.numbers import percent
 from anachron.report.table import Column, Table
 
@@ -61,8 +62,8 @@ def _change(row: Mapping[str, Any]) -> str:
 def _fact(row: Mapping[str, Any]) -> str:
     """``Germany, head of government, Olaf Scholz (2021-12-08 on)``."""
     names = ", ".join(filter(None, (row["subject"], row["relation"], row["object"])))
-    ends = [period.partition("/") for period in (row["held"] or "").split("; ") if period]
-    held = "; ".join(f"{start} to {end}" if end else f"{start} on" if slash else start for start, slash, end in ends)
+    held = row["held"] or ""
+    held = periods_in_words(held) if "/" in held else held  # of a change it is a date
     return f"{names} ({held})" if held else names
 
 

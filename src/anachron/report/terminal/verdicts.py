@@ -7,6 +7,7 @@ import polars as pl
 from rich.cells import cell_len
 from rich.text import Text
 
+from anachron.core.several_periods import periods_in_words
 from anachron.io.files import Json
 from anachron.probe.check.levels import WRONG_PERIOD
 from anachron.probe.check.present import CURRENT, STALE, counted
@@ -34,7 +35,7 @@ def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
     """
     rows = list(urgent_first(verdicts).iter_rows(named=True))
     name = min(LONGEST, max((cell_len(row["object"]) for row in rows), default=0))
-    dates = max((len(_held(row)) for row in rows), default=0)
+    dates = max((len(periods_in_words(row["periods"])) for row in rows), default=0)
     bars = max((len(row["timeline"] or "") for row in rows), default=0)
     beside = 2 + name + 2 + dates + 2 + bars + 2 + len("W 100 %  wrong period") <= width
     last = None
@@ -44,7 +45,7 @@ def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
             last = group
             yield Text(group, style="bold")
         timeline = row["timeline"] or ""
-        cells = [(row["object"], name), (_held(row), dates)]
+        cells = [(row["object"], name), (periods_in_words(row["periods"]), dates)]
         if beside and timeline:
             cells.append((timeline, bars))
         line = Text("  ")
@@ -53,10 +54,7 @@ def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
         if row["verdict"]:
             line.append(f"W {percent(row['win_rate'], 0):>3} %  ")
         line.append(row["verdict"] or "not asked with dates", style=STYLES.get(row["verdict"], "dim"))
-        if row["verdict"] is None:
-            about = row["left_out"]
-        else:
-            about = belief_in_words(row).removeprefix(": ") or doubt_in_words(row)
+        about = row["left_out"] if row["verdict"] is None else belief_in_words(row) or doubt_in_words(row)
         said = Text("; ").join(
             Text(words, style=style)
             for words, style in (
@@ -95,12 +93,6 @@ def _wrapped(line: Text, timeline: str, said: Text, link: str, width: int) -> It
     else:
         yield line
         yield Text(BELOW) + said
-
-
-def _held(row: dict[str, Any]) -> str:
-    """``2009-01-20 to 2017-01-20``; ``2017-01-20 on`` where it still holds."""
-    periods = [period.split("/") for period in row["periods"].split("; ")]
-    return "; ".join(f"{start} to {end}" if end else f"{start} on" for start, end in periods)
 
 
 def today_in_words(row: Mapping[str, Any]) -> str:
