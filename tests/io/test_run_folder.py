@@ -14,9 +14,9 @@ from anachron.io.run_folder import (
     FORMAT,
     Kind,
     RunFolder,
+    in_words,
     kind_of,
     open_run,
-    told_apart,
 )
 
 SETTINGS = {"label": "gpt2", "format": "raw", "prefix": "none", "dtype": "float32", "revision": None, "seed": 0}
@@ -108,14 +108,14 @@ def test_what_changes_numbers_most_is_told_first_and_the_rest_by_name():
     old = {"seed": 0, "config": {"eps": 1e-6, "rope": 1}, "prefix": "none", "dtype": "float32", "zeta": 1}
     new = {"seed": 1, "config": {"eps": 1e-5, "rope": 2}, "prefix": "few-shot", "dtype": "bfloat16", "zeta": 2}
     prints = {"dataset_fingerprint": "0123456789abcdef" * 4}, {"dataset_fingerprint": "f" * 64}
-    assert told_apart(old | prints[0], new | prints[1]) == (
+    assert in_words(differences(old | prints[0], new | prints[1])) == (
         "precision of the weights (dtype): 'float32' -> 'bfloat16'; "
         "facts or statements asked about (dataset_fingerprint): 01234567... -> ffffffff...; "
         "text before each prompt (prefix): 'none' -> 'few-shot'; "
         "and 4 more: config.eps, config.rope, seed, zeta"
     )
-    assert told_apart(old, json.loads(json.dumps(old))) == ""
-    assert told_apart({"zeta": [1, 2]}, {"zeta": (1, 3)}) == "zeta[1]: 2 -> 3"
+    assert in_words(differences(old, json.loads(json.dumps(old)))) == ""
+    assert in_words(differences({"zeta": [1, 2]}, {"zeta": [1, 3]})) == "zeta[1]: 2 -> 3"
 
 
 def test_where_only_the_data_differs_the_way_to_reuse_it_is_named(tmp_path):

@@ -11,6 +11,7 @@ from anachron.core.errors import DataError
 from anachron.data.dataset import Dataset
 from anachron.data.decoys import with_decoys
 from anachron.data.loaders import load_dataset
+from anachron.data.own.reading import Reading
 from anachron.data.wordings import with_wordings
 from anachron.io.run_folder import RunFolder
 from anachron.probe.check.check import check
@@ -145,3 +146,14 @@ def test_a_run_that_is_not_done_or_not_of_prompts_says_so(lm, data: Dataset, tmp
         prompts_of_run(tmp_path / "run")
     assert run_command(["runs", "export", str(tmp_path / "run"), str(tmp_path / "scores.txt")], debug=False) == 2
     assert "unknown ending" in capsys.readouterr().err
+
+
+def test_a_file_is_read_again_as_the_run_read_it(lm, tmp_path: Path):
+    file = tmp_path / "facts.csv"
+    file.write_text("Land;Amt;Wer;von;bis\nFrance;head of state;Jacques Chirac;17/05/1995;16/05/2007\n")
+    reading = Reading({"object": "Wer"})
+    data = with_wordings(load_dataset(str(file), as_of="2009", reading=reading))
+    run_probe(lm, data, tmp_path / "run")
+    table = prompts_of_run(tmp_path / "run")
+    assert table["prompt"].to_list() == data.statements()["prompt"].to_list()
+    agrees(lm, table, rows=10)

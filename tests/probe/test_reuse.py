@@ -18,6 +18,7 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.data.bundled.mini import mini_facts
 from anachron.data.dataset import Dataset
 from anachron.data.decoys import without_decoys
+from anachron.data.loaders import load_dataset
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RunFolder
 from anachron.lm.loading import load_model
@@ -341,3 +342,19 @@ def test_probe_and_check_take_the_option(tmp_path: Path, capsys):
         assert " texts have the scores that they had in " in " ".join(capsys.readouterr().err.split())
     chat = [*one, str(tmp_path / "chat"), "--reuse", str(tmp_path / "old"), "--backend", "generate"]
     assert run_command(chat, False) == 2 and "--answers FOLDER" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_file_with_other_headers_and_a_corrected_row_goes_on(lm: LanguageModel, tmp_path: Path, monkeypatch):
+    """What columns mean, and the order of their dates, is of the file, not of the run."""
+    rows = ["Kasachstan;Hauptstadt;Almaty;16/12/1991;10/12/1997", "Kasachstan;Hauptstadt;Astana;10/12/1997;"]
+    (tmp_path / "facts.csv").write_text("\n".join(["Land;Amt;Person;von;bis", *rows]))
+    before = load_dataset(str(tmp_path / "facts.csv"), as_of="2003", language="de")
+    assert before.choices().keys() >= {"columns", "dates"}
+    run_probe(lm, before, tmp_path / "run", renew=True)
+    corrected = ["subject;relation;object;start;end", "Kasachstan;Hauptstadt;Almaty;1991-12-16;1997-12-10",
+                 "Kasachstan;Hauptstadt;Akmola;1997-12-10;"]  # fmt: skip
+    (tmp_path / "facts.csv").write_text("\n".join(corrected))
+    data = load_dataset(str(tmp_path / "facts.csv"), as_of="2003", language="de")
+    seen = scored_texts(lm, monkeypatch)
+    run_probe(lm, data, tmp_path / "run", renew=True)
+    assert seen and len(seen) == data.table.filter(pl.col("object_label") == "Akmola")["prompt"].n_unique()

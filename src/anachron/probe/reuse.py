@@ -89,7 +89,7 @@ def renew(folder: Path, identity: Json) -> None:
         run = RunFolder.read(folder)
         stored, wanted = run.record["settings"], json.loads(json.dumps(identity))
         apart = {name for name in {*stored, *wanted} if stored.get(name) != wanted.get(name)}
-        if "dataset_fingerprint" not in apart or not apart <= EDITED or not _tells_texts(run):
+        if apart <= {"label", "decoys"} or not apart <= EDITED or not _tells_texts(run):
             return
         earlier = _earlier(run)
         name, content = _pool(earlier.scores)

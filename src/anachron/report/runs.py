@@ -231,18 +231,8 @@ def settings_in_words(kept: Kept) -> dict[str, str]:
     size = f"{whole / 1e6:,.1f} million parameters" if whole else None
     told = [settings.get("architecture"), size, settings.get("dtype"), settings.get("device"), settings.get("backend")]
     counts = {"statements": record.get("statements"), "of decoys": record.get("decoy_statements")}
-    hidden = {
-        "what",
-        "model",
-        "updates",
-        "dataset",
-        "config",
-        "weights",
-        "tokenizer",
-        "prefix_text",
-        "wordings",
-        "label",
-    }
+    told_above = {"what", "model", "updates", "dataset", "label"}
+    hidden = told_above | {"config", "weights", "tokenizer", "prefix_text", "wordings"}
     rest = {
         name.replace("_", " "): value
         for name, value in settings.items()
