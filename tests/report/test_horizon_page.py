@@ -2,9 +2,9 @@
 
 import base64
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -101,18 +101,11 @@ def test_what_cannot_be_told_is_said() -> None:
 
 
 @pytest.mark.full
-def test_nothing_is_clipped(tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("no chromium or google-chrome on PATH")
+def test_nothing_is_clipped(tmp_path: Path, browser: Any) -> None:
     picture = b"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 800 300'/>"
     parts = [HorizonPart(TOLD | {"leak": LEAK}, KINDS, picture), HorizonPart(TOLD | {"model": "two" * 30}, KINDS)]
     (tmp_path / "index.html").write_text(horizon_page(parts, [APART]), "utf-8")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        for width in (390, 1400):
-            page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
-            page.goto((tmp_path / "index.html").as_uri())
-            assert wider(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= width
-        browser.close()
+    for width in (390, 1400):
+        page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
+        page.goto((tmp_path / "index.html").as_uri())
+        assert wider(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= width

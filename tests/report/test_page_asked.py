@@ -21,7 +21,6 @@ from support.browser import wait_until
 
 pytestmark = pytest.mark.full  # two runs are asked first, which takes seconds
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 LONG = "Angela Merkel " + "and so on " * 60
 
 
@@ -165,24 +164,19 @@ def test_a_run_that_is_damaged_is_refused(runs: list[Path], tmp_path: Path):
         write_report([copy], tmp_path / "report")
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome on PATH")
-def test_the_words_are_seen_in_a_browser(page: tuple[dict, Path]):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+def test_the_words_are_seen_in_a_browser(page: tuple[dict, Path], browser):
     data, path = page
     fact = data["facts"]["object"].index("Angela Merkel")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        seen = opened.new_page()
-        errors: list[str] = []
-        seen.on("pageerror", lambda error: errors.append(str(error)))
-        seen.goto(f"{path.as_uri()}#fact={data['facts']['id'][fact]}&run=1")
-        seen.wait_for_selector("#timeline-chart[data-fact]")
-        words = seen.locator("#timeline-words li").all_inner_texts()
-        assert len(words) == 3 and "2006 to 2021" in words[0] and "<i>Angela Merkel and so on" in words[1]
-        assert "W by choice 100.0" in seen.locator("#timeline-about").inner_text()
-        shown = seen.evaluate("document.getElementById('timeline-chart').data.flatMap((t) => t.text ?? [])")
-        assert "&lt;i&gt;Angela Merkel and …" in [text for text in shown if "Merkel" in text]
-        seen.locator("#timeline-runs input").first.check()  # the scored run above, in its own panel
-        wait_until(seen, "document.getElementById('timeline-chart').layout.yaxis2 !== undefined")
-        assert seen.locator("#trouble").is_hidden() and not errors
-        opened.close()
+    seen = browser.new_page()
+    errors: list[str] = []
+    seen.on("pageerror", lambda error: errors.append(str(error)))
+    seen.goto(f"{path.as_uri()}#fact={data['facts']['id'][fact]}&run=1")
+    seen.wait_for_selector("#timeline-chart[data-fact]")
+    words = seen.locator("#timeline-words li").all_inner_texts()
+    assert len(words) == 3 and "2006 to 2021" in words[0] and "<i>Angela Merkel and so on" in words[1]
+    assert "W by choice 100.0" in seen.locator("#timeline-about").inner_text()
+    shown = seen.evaluate("document.getElementById('timeline-chart').data.flatMap((t) => t.text ?? [])")
+    assert "&lt;i&gt;Angela Merkel and …" in [text for text in shown if "Merkel" in text]
+    seen.locator("#timeline-runs input").first.check()  # the scored run above, in its own panel
+    wait_until(seen, "document.getElementById('timeline-chart').layout.yaxis2 !== undefined")
+    assert seen.locator("#trouble").is_hidden() and not errors

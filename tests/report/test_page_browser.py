@@ -1,7 +1,5 @@
 """The report page in a real browser, opened from its file: what people see against plain computations."""
 
-import shutil
-
 import polars as pl
 import pytest
 
@@ -21,9 +19,6 @@ EVIL = '</script><img src=x onerror="window.hacked=1"><b>Ünï</b> & "q" 東京'
 FACTS = 56
 CHART = "document.getElementById('timeline-chart')"
 DATA = "JSON.parse(document.getElementById('data').textContent)"
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome on PATH")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +50,6 @@ def address(study, tables, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_bytes(render(data).encode())
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 class Seen:

@@ -1,7 +1,6 @@
 """The page of a check in a real browser: the order of cards, filters, strips against the score table, no clipping."""
 
 import re
-import shutil
 from random import Random
 
 import polars as pl
@@ -19,9 +18,7 @@ from anachron.report.page.verdicts import CheckOnPage
 from support.browser import wider
 from support.synthetic_studies import RUNS, synthetic_scores
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [pytest.mark.full, pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome on PATH")]
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.full
 
 RUN = RUNS[0][:3]
 ORDER = ["stale", "wrong period", "unknown", "shaky", "known", "robust"]
@@ -69,14 +66,6 @@ def address(study, verdicts, tmp_path_factory):
     path = tmp_path_factory.mktemp("check") / "index.html"
     path.write_bytes(render(page_data(study, written, [], style="american", verdicts={RUN: check})).encode())
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import math
 import re
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -175,21 +174,14 @@ def test_facts_beside_an_update_are_found_under_their_method():
 
 
 @pytest.mark.full
-def test_it_opens_with_before_and_after_and_nothing_is_clipped(run, tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("no chromium or google-chrome on PATH")
+def test_it_opens_with_before_and_after_and_nothing_is_clipped(run, tmp_path, browser):
     made = write_report([run], tmp_path)
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        for width in (390, 1400):
-            page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
-            page.goto(made.page.as_uri())
-            ids = page.eval_on_selector_all("main > section", "all => all.map(one => one.id)")
-            assert ids == [name for name in ("updates", "broke", "methods", "run") if name in ids] and "updates" in ids
-            page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-            assert wider(page) == []
-            table = "document.querySelector('#methods .wide')"
-            assert width == 390 or page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
-        browser.close()
+    for width in (390, 1400):
+        page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
+        page.goto(made.page.as_uri())
+        ids = page.eval_on_selector_all("main > section", "all => all.map(one => one.id)")
+        assert ids == [name for name in ("updates", "broke", "methods", "run") if name in ids] and "updates" in ids
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        assert wider(page) == []
+        table = "document.querySelector('#methods .wide')"
+        assert width == 390 or page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
