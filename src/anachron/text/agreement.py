@@ -198,18 +198,19 @@ def _german(before: str, subject: str) -> tuple[str, str]:
         or ("p" if is_nicknamed(name, "German") else "m" if is_club(name) else None)
     )
     gender = gender or article_by_ending(name, lists["endings"])
+    german = known  # words that are declined; foreign ones, known by a pattern or an ending, stay as they are
     if own and gender is None:  # of "die" the plural is known by its adjective: die Vereinigten Staaten
-        gender = {"der": "m", "die": "p" if re.match(r"\w+en ", name) else "f", "das": "n"}[own[1]]
+        gender = german = {"der": "m", "die": "p" if re.match(r"\w+en ", name) else "f", "das": "n"}[own[1]]
     if gender is None:
         return before, subject
     if attribute := re.search(r"(?<!\w)[A-ZÄÖÜ]\w+ (von )$", before):  # behind a noun: das Staatsoberhaupt der Schweiz
-        declined = _declined(name, gender, 3) if known or own else name  # foreign words stay as they are
+        declined = _declined(name, gender, 3) if german else name
         return f"{before[: attribute.start(1)]}{lists['articles'][gender][3]} ", declined + rest
     preposition = re.search(r"(?<!\w)(\w+) $", before)
     word = preposition[1] if preposition else ""
     case = _case(before)
     article = lists["articles"][gender][case]
-    name = _declined(name, gender, case) if known or own else name
+    name = _declined(name, gender, case) if german else name
     if (joined := lists["contracted"].get(f"{word.lower()} {article}")) and preposition:
         return f"{before[: preposition.start()]}{joined} ", name + rest
     return before, f"{article} {name}{rest}"
