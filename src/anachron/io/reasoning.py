@@ -13,6 +13,8 @@ MARKS = (
     ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<|channel>", "<channel|>"),
     ("Here is my thought process:", "Here is my response:"), ("Thinking...\n", "...done thinking."),
 )  # fmt: skip
+_PAIRS = tuple(tuple(re.compile(re.escape(mark), re.I) for mark in pair) for pair in MARKS)  # in capitals or not
+_ANY_MARK = re.compile("|".join(re.escape(mark) for pair in MARKS for mark in pair), re.I)  # most answers have none
 # Of a model that writes in channels, only that of its final answer is one; some servers drop the marks between words.
 _CHANNEL = re.compile(
     r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>(.*?)(?=<\|(?:end|return|call|start|channel)\|>|\Z)", re.S
@@ -53,7 +55,7 @@ def split_reasoning(text: str) -> tuple[str, str]:
     if bare := _BARE_CHANNELS.match(text):
         return bare["answer"].strip(), bare["thought"].strip()
     answer, thoughts = text, []
-    for first, second in MARKS:
+    for first, second in _PAIRS if _ANY_MARK.search(text) else ():
         answer, more = _split(answer, first, second)
         thoughts.append(more)
     return _ENDS.sub("", _ANSWER.sub("", answer)).strip(), _joined(thoughts)
@@ -67,21 +69,15 @@ def has_unknown_marks(answer: str) -> bool:
     return bool(_UNKNOWN.search(answer))
 
 
-def _split(text: str, first: str, second: str) -> tuple[str, str]:
-    before, opened, rest = _partition(text, first)
-    if not opened:
-        before, rest = "", text
-    thought, closed, after = _partition(rest, second)
+def _split(text: str, first: re.Pattern[str], second: re.Pattern[str]) -> tuple[str, str]:
+    opened = first.search(text)
+    before, rest = (text[: opened.start()], text[opened.end() :]) if opened else ("", text)
+    closed = second.search(rest)
     if not (opened or closed):
         return text, ""
+    thought, after = (rest[: closed.start()], rest[closed.end() :]) if closed else (rest, "")
     answer, more = _split(after, first, second) if closed else ("", "")
     return f"{before}{answer.strip()}", _joined((thought.strip(), more))
-
-
-def _partition(text: str, mark: str) -> tuple[str, str, str]:
-    """`str.partition` without regard to capitals."""
-    found = re.search(re.escape(mark), text, re.I)
-    return (text[: found.start()], mark, text[found.end() :]) if found else (text, "", "")
 
 
 def _joined(thoughts: Iterable[str]) -> str:
