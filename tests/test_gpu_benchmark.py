@@ -44,6 +44,7 @@ def test_it_runs_at_a_tiny_size():
     assert {"FT", "FT+L", "ROME", "MEMIT", "MEND", "AlphaEdit", "LoRA", "PROMPT"} <= set(edits)
 
 
+@pytest.mark.full
 def test_engines_are_asked_for_the_answers_tokens(script, tmp_path, monkeypatch):
     """Engines in the form that their documentation gives, which say the log-probabilities of a model token by token."""
     lm = script.random_model("tiny", "cpu", "demo")

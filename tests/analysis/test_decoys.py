@@ -180,6 +180,7 @@ def test_years_before_the_common_era_stand_in_order() -> None:
     assert one.shape[2] == pytest.approx(2 * 5 / 11)  # 2001 to 2005 of the eleven incorrect ones
 
 
+@pytest.mark.full
 def test_a_run_with_decoys_has_its_tables_and_one_without_says_so(tmp_path) -> None:
     data = anachron.with_decoys(anachron.load_dataset("mini", limit=2), 2)
     run = anachron.run_probe("demo-untrained", data, tmp_path / "run")

@@ -166,6 +166,7 @@ def test_audit_reports(small: Path, capsys: pytest.CaptureFixture[str]):
     assert "longer than the context length" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_audit_with_a_model_tells_what_its_run_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     facts = ["mini", "--limit", "4"]
     assert run_command(["audit", *facts], debug=False) == 2

@@ -231,6 +231,7 @@ def test_planned_tokens_are_computed_and_are_the_ideal(family: str):
     np.testing.assert_allclose(scores, one_by_one(model, texts), atol=1e-4, rtol=0)
 
 
+@pytest.mark.full
 def test_six_answers_a_question_cost_their_own_tokens():
     """Facts of `mini` and five decoys each: computed in small batches too, hardly a prefix is computed twice."""
     table = with_decoys(load_dataset("mini", limit=12), 5).statements()

@@ -65,7 +65,7 @@ def counts(url: str) -> dict[str, int]:
         return json.loads(reply.read())
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["plain", "by-text", "strict", "text-only", "flaky", "lost", "packed"])
 def test_a_served_model_scores_as_it_does_here(serve, lm: LanguageModel, mode: str):
     model = served(serve(mode))

@@ -148,6 +148,7 @@ def test_a_run_that_is_not_done_or_not_of_prompts_says_so(lm, data: Dataset, tmp
     assert "unknown ending" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_a_file_is_read_again_as_the_run_read_it(lm, tmp_path: Path):
     file = tmp_path / "facts.csv"
     file.write_text("Land;Amt;Wer;von;bis\nFrance;head of state;Jacques Chirac;17/05/1995;16/05/2007\n")

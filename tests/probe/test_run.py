@@ -76,6 +76,7 @@ def test_scores_are_those_of_the_model_in_the_order_of_the_data_set(finished: Pa
     np.testing.assert_allclose(scores["logp"].to_numpy(), expected, atol=1e-5, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_two_entities_of_one_label_are_two(lm: LanguageModel, brief: Dataset, tmp_path: Path):
     """Georgia the state and Georgia the country: a score table has their ids, where a data set knows them."""
     facts = brief.table["fact_id"].unique(maintain_order=True).to_list()

@@ -44,7 +44,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def check(model: Path, *words: str) -> int:
-    line = ["check", str(model), "--facts", "facts.csv", "--as-of", AS_OF, "--out", "run", "--no-page", "--limit", "1"]
+    line = ["check", str(model), "--facts", "facts.csv", "--as-of", AS_OF, "--out", "run", "--no-page", "--limit", "1",
+            "--decoys", "0"]  # fmt: skip
     return execute([*line, *words])
 
 
@@ -55,6 +56,7 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
+@pytest.mark.full
 def test_a_finished_check_is_repeated_without_weights(model: Path, loaded: list[str], capsys) -> None:
     assert check(model) == 0 and len(loaded) == 1
     before = {path: path.read_bytes() for path in Path("run").rglob("*.*") if path.is_file()}

@@ -34,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two runs that asked, and a score table of the second of these models about all facts but one."""
     folder = tmp_path_factory.mktemp("asked")
     for name, script in (("talking", talking), ("early", early)):
-        ask(folder / name, name, script)
+        ask(folder / name, name, script, decoys=name == "talking")
     data = read_facts(folder / "facts.csv", as_of=AS_OF).data
     scores = scores_of(data, "early", lambda row: -1.0 - abs(row["alpha"]))
     scores.filter(pl.col("object_label") != "Almaty").write_parquet(folder / "scores.parquet")

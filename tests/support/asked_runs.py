@@ -2,18 +2,20 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from anachron.core.draws import draw
 from anachron.data.dataset import Dataset
+from anachron.data.decoys import without_decoys
 from anachron.io.answers import Answer
 from anachron.io.jobs import Callbacks
 from anachron.probe.ask.asking import AskSettings
 from anachron.probe.by_answers import ByAnswers
 from anachron.probe.check.check import Check, check
-from anachron.probe.check.questions import read_facts
+from anachron.probe.check.questions import CheckedFacts, read_facts
 
 AS_OF = "2025-11-22"
 FACTS = """subject,relation,object,start,end
@@ -66,12 +68,21 @@ def early(text: str) -> str:
     return min(choice.groups()) if choice else "I do not know" if "From when" in text else "<b>Almaty</b>, of course"
 
 
-def ask(folder: Path, name: str, script: Callable[[str], str], backend: str = "generate", rounds: int = 2) -> Check:
-    """A check by answers about `FACTS` in a folder."""
+def alone(facts: CheckedFacts) -> CheckedFacts:
+    """Facts beside which no decoys are asked about: many times fewer questions."""
+    return replace(facts, data=without_decoys(facts.data))
+
+
+def ask(
+    folder: Path, name: str, script: Callable[[str], str], backend: str = "generate", rounds: int = 2,
+    decoys: bool = False,
+) -> Check:  # fmt: skip
+    """A check by answers about `FACTS` in a folder, beside decoys or without."""
     path = folder.parent / "facts.csv"
     path.write_text(FACTS)
-    answerer = Scripted(name, script, backend)
-    return check(ByAnswers(answerer, AskSettings(rounds=rounds)), read_facts(path, as_of=AS_OF), folder)
+    facts = read_facts(path, as_of=AS_OF)
+    answerer = ByAnswers(Scripted(name, script, backend), AskSettings(rounds=rounds))
+    return check(answerer, facts if decoys else alone(facts), folder)
 
 
 def scores_of(data: Dataset, name: str, script: Callable[[dict], float]) -> pl.DataFrame:

@@ -40,7 +40,7 @@ def facts(tmp_path: Path) -> Path:
 def words(url: str, facts: Path, out: Path, *more: object) -> list[str]:
     return [
         "check", "gpt-like", "--backend", "chat", "--base-url", url, "--facts", str(facts), "--out", str(out),
-        "--as-of", "2025-11-22", "--pause", "0.001", "--timeout", "5", "--no-page", *map(str, more),
+        "--as-of", "2025-11-22", "--pause", "0.001", "--timeout", "5", "--no-page", "--decoys", "0", *map(str, more),
     ]  # fmt: skip
 
 

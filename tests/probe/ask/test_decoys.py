@@ -133,6 +133,7 @@ def verdicts(run: AnswerRun) -> Counter[str]:
     return Counter(answer_verdicts(run.facts)["verdict"].drop_nulls())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["later", "own eras", "later, declines decoys"])
 def test_a_taste_for_years_is_no_knowledge(name: str, tmp_path: Path) -> None:
     found = verdicts(ask(IGNORANT[name](40), tmp_path / "run", 40))
@@ -181,7 +182,7 @@ def test_how_many_facts_of_who_knows_them_all_are_known(declines: bool, least: f
 
 
 def test_a_check_asks_about_enough_decoys_by_itself(tmp_path: Path) -> None:
-    found = asked_runs.ask(tmp_path / "run", "somebody", asked_runs.known, rounds=3)
+    found = asked_runs.ask(tmp_path / "run", "somebody", asked_runs.known, rounds=3, decoys=True)
     assert {*found.verdicts["verdict"]} == {"known"} and found.summary["answers"]["decoys"] >= 100
 
 
@@ -250,6 +251,7 @@ def recounted(run: AnswerRun, facts: int) -> dict[str, dict[str, float | None]]:
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["wandering", "rather later", "coin"])
 def test_the_chance_of_a_fact_recounted_from_the_answers(name: str, tmp_path: Path) -> None:
     run = ask(IGNORANT[name](30), tmp_path / "run", 30)

@@ -20,7 +20,7 @@ from anachron.probe.check.check import check
 from anachron.probe.check.gate import Gate
 from anachron.probe.check.questions import read_facts
 from anachron.report.terminal.answers import answer_run_lines
-from support.asked_runs import AS_OF, FACTS, Scripted, known
+from support.asked_runs import AS_OF, FACTS, Scripted, alone, known
 from support.llm_server import Reply, chat, error, prompt_of, serving
 
 
@@ -32,9 +32,8 @@ def facts(tmp_path: Path) -> Path:
 
 
 def asked(facts: Path, out: Path, script=known, settings: AskSettings | None = None, **named):
-    return check(
-        ByAnswers(Scripted("m", script), settings or AskSettings()), read_facts(facts, as_of=AS_OF), out, **named
-    )
+    answerer = ByAnswers(Scripted("m", script), settings or AskSettings())
+    return check(answerer, alone(read_facts(facts, as_of=AS_OF)), out, **named)
 
 
 @pytest.mark.few(1)
@@ -49,8 +48,8 @@ def test_a_server_that_says_nothing_gives_no_verdict(
     run, junit = tmp_path / "run", tmp_path / "junit.xml"
     with serving(lambda request, number: chat("yes") if prompt_of(request) == PLAIN else reply) as server:
         code = execute(["check", "m", "--backend", "chat", "--base-url", server.url, "--facts", str(facts), "--as-of",
-                        AS_OF, "--out", str(run), "--rounds", "1", "--tries", "1", "--no-page", "--max-stale", "0",
-                        "--min-win-rate", "0.1", "--junit", str(junit)])  # fmt: skip
+                        AS_OF, "--out", str(run), "--rounds", "1", "--tries", "1", "--no-page", "--decoys", "0",
+                        "--max-stale", "0", "--min-win-rate", "0.1", "--junit", str(junit)])  # fmt: skip
     said = " ".join(capsys.readouterr().out.split())
     summary, suite = json.loads((run / "check.json").read_text()), ElementTree.parse(junit).getroot()
     assert code == 2 and not summary["passed"] and not summary["judged"]

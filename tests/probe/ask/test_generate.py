@@ -16,6 +16,7 @@ from anachron.probe.ask.matching import read_name
 from anachron.probe.by_answers import ByAnswers
 from anachron.probe.check.check import check
 from anachron.probe.check.questions import read_facts
+from support.asked_runs import alone
 from support.tiny_models import make_model, make_tokenizer
 
 TEMPLATE = (
@@ -84,7 +85,7 @@ def test_a_model_without_a_chat_template_cannot_be_asked(tmp_path: Path):
 def test_a_check_by_generation(tmp_path: Path):
     path = tmp_path / "facts.csv"
     path.write_text("subject,relation,object,start,end\nKazakhstan,capital,Almaty,1991-12-16,1997-12-10\n")
-    asked = read_facts(path, as_of="2025-11-22")
+    asked = alone(read_facts(path, as_of="2025-11-22"))
     found = check(ByAnswers(local(tmp_path / "a"), AskSettings(rounds=1)), asked, tmp_path / "run")
     assert found.verdicts["verdict"].to_list() == [None] and found.summary["answers"]["calls"] >= 9
     assert found.verdicts["left_out"].to_list() == ["no choice of two years could be read"]

@@ -20,7 +20,7 @@ from anachron.probe.check.check import check, write_junit
 from anachron.probe.check.gate import Gate
 from anachron.probe.check.questions import read_facts
 from anachron.report.judging import judge_run
-from support.asked_runs import AS_OF, Scripted, ask, early, known
+from support.asked_runs import AS_OF, Scripted, alone, ask, early, known
 from support.llm_server import Reply, chat, error, prompt_of, serving
 
 needs_openai = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
@@ -137,7 +137,7 @@ def test_a_run_without_open_answers_has_none_to_judge(tmp_path: Path):
 def test_a_check_by_answers_as_a_junit_file(tmp_path: Path):
     """Demands pass or fail, every fact says its verdict; and the file is what an XML reader takes."""
     ask(tmp_path / "first", "early", early)
-    facts = read_facts(tmp_path / "facts.csv", as_of=AS_OF)
+    facts = alone(read_facts(tmp_path / "facts.csv", as_of=AS_OF))
     gate = Gate(min_win_rate=0.9, max_stale=1)
     found = check(ByAnswers(Scripted("early", early)), facts, tmp_path / "run", gate=gate)
     write_junit(found, tmp_path / "junit.xml")

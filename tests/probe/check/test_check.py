@@ -28,6 +28,7 @@ from anachron.probe.check.verdicts import VERDICTS
 from anachron.probe.run import run_probe
 from anachron.probe.runs import find_sources, read_runs
 from anachron.report.studies import verdicts_of, write_metrics, write_report
+from support.asked_runs import alone
 
 FACTS = """subject,relation,object,start,end,fact_id
 Kazakhstan,capital,Almaty,1991-12-16,1997-12-10,kz-1
@@ -85,7 +86,7 @@ def test_a_fact_that_spans_no_whole_year_is_judged_by_months_and_days(run: Path,
     assert command(facts, run) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "by month and day" in printed.split("Friedrich Merz")[1]
-    write_report([run], run / "page")
+    write_report([run], run / "page", figures=False, resamples=100)
     assert "by month and day" in (run / "page" / "index.html").read_text("utf-8")
 
 
@@ -115,7 +116,7 @@ def test_crossed_matches_are_those_of_the_years_of_almaty_and_astana(run: Path, 
 
 def test_a_file_without_two_objects_of_a_subject_has_no_crossed_matches(tmp_path: Path, capsys) -> None:
     (tmp_path / "one.csv").write_text("\n".join(FACTS.splitlines()[:2]))
-    assert command(tmp_path / "one.csv", tmp_path / "run") == 0
+    assert command(tmp_path / "one.csv", tmp_path / "run", "--decoys", 0) == 0
     assert json.loads((tmp_path / "run" / "check.json").read_text())["crossed"] is None
     assert "crossed" not in capsys.readouterr().out
 
@@ -279,7 +280,7 @@ def test_demands_decide_the_exit_code(run: Path, facts: Path, tmp_path: Path, ca
 def test_a_run_is_its_own_equal_and_a_better_baseline_fails(run: Path, facts: Path, tmp_path: Path, capsys) -> None:
     """A baseline that has each match won: a table of scores that is higher for every correct date."""
     out = tmp_path / "again"
-    assert command(facts, out, "--baseline", run) == 0
+    assert command(facts, out, "--decoys", 0, "--baseline", run) == 0
     assert "W is 0.0 points" in capsys.readouterr().out
     assert command(facts, run, "--baseline", run) == 2
     assert "is the input itself, which --baseline names" in capsys.readouterr().err
@@ -350,7 +351,7 @@ def test_a_limit_takes_a_fixed_sample_with_its_rivals(facts: Path) -> None:
 def test_a_limit_leaves_out_what_cannot_be_asked_everywhere(facts: Path, tmp_path: Path, limit: int, capsys) -> None:
     """Of the five facts, Atlantis has no question."""
     out = tmp_path / "run"
-    assert command(facts, out, "--limit", limit, model="demo-untrained") == 0
+    assert command(facts, out, "--limit", limit, "--decoys", 0, model="demo-untrained") == 0
     printed = capsys.readouterr()
     verdicts, left_out = pl.read_csv(out / "verdicts.csv"), pl.read_csv(out / "left_out.csv")
     assert verdicts.height == limit and set(verdicts["name"]) <= {"kz-1", "kz-2", "de-1", "de-2"}
@@ -364,7 +365,7 @@ def test_a_limit_leaves_out_what_cannot_be_asked_everywhere(facts: Path, tmp_pat
 def test_a_check_tells_its_progress(facts: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     check(
-        "demo-untrained", read_facts(facts, as_of=AS_OF, limit=1), tmp_path / "run",
+        "demo-untrained", alone(read_facts(facts, as_of=AS_OF, limit=1)), tmp_path / "run",
         callbacks=Callbacks(progress=lambda done, total, note="": told.append((done, total))),
     )  # fmt: skip
     assert told[-1][0] == told[-1][1] > 0

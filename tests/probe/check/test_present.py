@@ -126,6 +126,7 @@ def test_being_ahead_is_a_t_test_of_one_against_the_decoys() -> None:
     assert ahead_of_decoys([-1.0], [-2.0, -2.0]) == 0.0 and ahead_of_decoys([-2.0], [-2.0, -2.0]) == 1.0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("objects", "aliases"), [(2, 0), (3, 0), (6, 0), (2, 5)])
 def test_a_model_that_knows_nothing_is_told_current_or_stale_one_time_in_twenty(objects: int, aliases: int) -> None:
     """However many objects there are, and names of the old one."""

@@ -264,6 +264,7 @@ def test_who_rather_declines_than_names_somebody_out_of_date_is_dated_rightly() 
     assert np.mean(errors["with refusals"]) < 4 < 6 < np.mean(errors["without"])
 
 
+@pytest.mark.full
 def test_decoys_that_fall_too_make_the_date_untold() -> None:
     random = np.random.default_rng(0)
     months = random.integers(2010 * 12, 2026 * 12, 600)
@@ -276,6 +277,7 @@ def test_decoys_that_fall_too_make_the_date_untold() -> None:
     assert "decoys, of which it can know nothing" in said["reason"]
 
 
+@pytest.mark.full
 def test_no_end_is_told_where_later_changes_are_known() -> None:
     random = np.random.default_rng(0)
     months = random.integers(2010 * 12, 2026 * 12, 900)
@@ -317,6 +319,7 @@ def test_lines_of_a_leak_name_what_gave_it_away() -> None:
     assert "S, mayor: o -> n" in lines[1]
 
 
+@pytest.mark.full
 def test_a_horizon_that_is_there_is_judged_again_without_its_model(tmp_path) -> None:
     random = np.random.default_rng(0)
     months = random.integers(2010 * 12, 2026 * 12, 300)

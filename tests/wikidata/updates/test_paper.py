@@ -138,6 +138,7 @@ COARSE = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("start", "end", "label", "open_"), COARSE)
 def test_a_date_known_to_the_year_leaves_open_what_depends_on_its_day(tmp_path, start, end, label, open_):
     more = fact("x", "Q2", "P54", "Q22", start, end)
