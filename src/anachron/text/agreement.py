@@ -34,7 +34,7 @@ _TITLE = re.compile(rf"(?:Der|Die|Das|Ein|Eine) |.*(?:{WORK.pattern})")  # in Ge
 _NUMBERED = re.compile(r"\d+(?:e|er|re|ère|ème|\.[ºª])")
 _NOT_ELIDED = re.compile(r"y[aeiouàâéèêô]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
 _NO_NOUN = re.compile(r".* (?:of|the|and|for|in) |[A-ZÀ-Ý]\S* (?:et|ou|à) ")  # English, or a title in French
-_WITHOUT = frozenset({"Le Corbusier", "Le Nôtre"})  # persons whose name begins as an article does
+_WITHOUT = frozenset({"Le Brun", "Le Clézio", "Le Corbusier", "Le Nain", "Le Nôtre"})  # persons whose name begins as an article does
 
 
 def in_phrase(before: str, subject: str, language: str) -> tuple[str, str]:
@@ -104,7 +104,8 @@ def _french_article(before: str, name: str) -> str | None:
     foreign = _NO_NOUN.match(name) or (first in lists["english_nouns"] and re.match(r"[A-Z]\S* [A-Z\d]", name))
     found = found or (None if foreign else listed_article(noun, {}, lists["nouns"]))
     found = found or office_article(before, name, "French")
-    found = found or _french_team(name) or article_by_ending(name, lists["endings"])
+    found = found or _french_team(name)
+    found = found or (None if " & " in name else article_by_ending(name, lists["endings"]))  # McKinsey & Company
     if found in ("le", "la", "l'") and _elides(name):
         return "l'"
     if found == "l'" and noun != name.casefold():  # the word before the noun tells the gender, unless it is an ordinal
