@@ -34,7 +34,8 @@ _TITLE = re.compile(rf"(?:Der|Die|Das|Ein|Eine) |.*(?:{WORK.pattern})")  # in Ge
 _NUMBERED = re.compile(r"\d+(?:e|er|re|ère|ème|\.[ºª])")
 _NOT_ELIDED = re.compile(r"y[aeiouàâéèêô]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
 _NO_NOUN = re.compile(r".* (?:of|the|and|for|in) |[A-ZÀ-Ý]\S* (?:et|ou|à) ")  # English, or a title in French
-_WITHOUT = frozenset({"Le Brun", "Le Clézio", "Le Corbusier", "Le Nain", "Le Nôtre"})  # persons whose name begins as an article does
+# persons whose name begins as an article does
+_WITHOUT = frozenset({"Le Brun", "Le Clézio", "Le Corbusier", "Le Nain", "Le Nôtre"})
 
 
 def in_phrase(before: str, subject: str, language: str) -> tuple[str, str]:
