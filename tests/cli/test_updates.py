@@ -131,7 +131,7 @@ def test_build_updates_in_french(world, tmp_path):
     words = ["--old", old, "--new", new, "--out", out, "--style", "french", "--no-popularity"]
     assert run("build", "updates", *words) == 0
     prompts = {row["update_prompt"] for row in map(json.loads, out.read_text().splitlines()) if row["update_prompt"]}
-    assert "Le chef d'État de Freedonia est ____" in prompts
+    assert "Le chef d'État du territoire nommé Freedonia est ____" in prompts
 
 
 @pytest.mark.parametrize(

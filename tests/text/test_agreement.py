@@ -3,7 +3,9 @@
 import pytest
 
 from anachron.text.agreement import in_phrase
+from anachron.text.kinds import subject_kind
 from anachron.text.languages import language_of
+from anachron.text.names import listed_words
 
 GENITIVE, DATIVE = "Die Hauptstadt von ", "gesungen von "
 GERMAN = [
@@ -82,6 +84,38 @@ FRENCH = [
         "maire de Paris": "au maire de Paris", "pape": "au pape", "reine du Danemark": "à la reine du Danemark",
     }),
     ("Le poste de ", {"pape": "de pape", "maire de Paris": "de maire de Paris"}),
+    ("La fonction de ", {"archevêque de Reims": "fonction d'archevêque de Reims", "évêque": "fonction d'évêque"}),
+    ("Le nom de ", {
+        "Grand Hôtel de Cabourg": "du Grand Hôtel de Cabourg", "Nouvelle Alliance flamande":
+        "de la Nouvelle Alliance flamande", "1re armée": "de la 1re armée", "Hôtel Matignon": "de l'Hôtel Matignon",
+        "Tour de Romandie": "du Tour de Romandie", "Tour de Pise": "de la Tour de Pise", "Culture Club":
+        "de Culture Club", "Temple of the Dog": "de Temple of the Dog", "Guerre et Paix": "de Guerre et Paix",
+        "US Airways": "d'US Airways", "SS Great Britain": "du SS Great Britain",
+    }),
+    ("Le siège de l'organisation ", {
+        "Corriere della Sera": "de l'organisation Corriere della Sera", "Frente Amplio": "l'organisation Frente Amplio",
+        "Le Monde": "siège du Monde", "La Repubblica": "siège de La Repubblica", "L'Équipe": "siège de L'Équipe",
+        "Parti socialiste": "siège du Parti socialiste", "Renault": "siège de Renault", "EDF": "siège d'EDF",
+    }),
+    ("La personne qui préside l'organisation ", {
+        "Frente Amplio": "préside l'organisation Frente Amplio", "SNCF": "préside la SNCF",
+        "Les Républicains": "préside Les Républicains",
+    }),
+    ("Le propriétaire de ce qui porte le nom de ", {
+        "Mary Rose": "de ce qui porte le nom de Mary Rose", "Andrea Doria": "de ce qui porte le nom d'Andrea Doria",
+        "Colisée": "propriétaire du Colisée", "USS Missouri": "propriétaire de l'USS Missouri",
+    }),
+    ("La langue en usage sur le territoire nommé ", {
+        "Bohuslän": "sur le territoire nommé Bohuslän", "France": "sur le territoire de la France", "Cuba":
+        "sur le territoire de Cuba", "Israël": "sur le territoire d'Israël",
+    }),
+    ("La ville qui sert de capitale au territoire nommé ", {
+        "Skåne": "capitale au territoire nommé Skåne", "Japon": "capitale au Japon", "Malte": "capitale à Malte",
+    }),
+    ("L'interprète de l'œuvre « ", {
+        "Maison de poupée": "l'œuvre « Maison de poupée", "Le Parrain": "l'œuvre « Le Parrain",
+        "Orgueil et Préjugés": "l'œuvre « Orgueil et Préjugés",
+    }),
 ]  # fmt: skip
 SPANISH = [
     ("La capital de ", {
@@ -128,7 +162,7 @@ def test_a_name_in_its_phrase(language: str, before: str, subject: str, expected
 
 def test_an_office_as_the_subject_of_a_statement() -> None:
     for code, subject, said in (
-        ("fr", "maire de Paris", "La résidence officielle du maire de Paris est X"),
+        ("fr", "maire de Paris", "La résidence officielle attachée à la fonction de maire de Paris est X"),
         ("de", "Erzbischof von Canterbury", "Die offizielle Residenz des Erzbischofs von Canterbury ist X"),
         ("es", "papa", "La residencia oficial del papa es X"),
     ):
@@ -137,3 +171,18 @@ def test_an_office_as_the_subject_of_a_statement() -> None:
     french = language_of("fr")
     held = french.statement(french.relations["P1308"].cloze[1], "maire de Paris", "X")
     assert held == "Le poste de maire de Paris est occupé par X"
+
+
+def test_a_french_statement_suits_a_name_whose_article_nobody_knows() -> None:
+    """Subjects other than persons are called what they are, quoted, or named behind a word that goes without one."""
+    called = listed_words("French")["called"]
+    bare = ("« ", "nom de ", "celui de ", "fonction de ", "poste de ", *(f"{words} " for words in called))
+    for relation, worded in language_of("fr").relations.items():
+        if subject_kind(relation) != "person" and relation != "P53":  # whose family is told
+            for template in worded.cloze:
+                assert template.split("[SUBJ]")[0].endswith(bare), f"{relation}: {template}"
+
+
+def test_no_french_name_that_is_listed_as_bare_has_an_article() -> None:
+    for name in listed_words("French")["bare"]:
+        assert "".join(in_phrase("Le nom de ", name, "French")) in (f"Le nom de {name}", f"Le nom d'{name}"), name

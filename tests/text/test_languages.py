@@ -27,6 +27,7 @@ SUBJECTS = {
 }
 
 CALLED, BARE_BEHIND = (language_files()["pt"]["agreement"][key] for key in ("called", "bare_behind"))
+FRENCH_CALLED = language_files()["fr"]["agreement"]["called"]
 # what may stand before a subject that may be plural: a preposition, or a verb whose object it is
 PREPOSITIONS = {
     "fr": "à avec chez comme contre dans de depuis en entre par pour selon sous sur vers",
@@ -55,6 +56,12 @@ def may_agree(template: str, code: str) -> bool:
         if called[0].startswith("d"):  # of which no verb is
             return False
         before = before[: called.start()].rstrip()
+    if called := re.search(rf"\b(?:{'|'.join(FRENCH_CALLED)})$", before) if code == "fr" else None:
+        if FRENCH_CALLED[called[0]]:  # behind a preposition
+            return False
+        before = before[: called.start()].rstrip()
+    if before.endswith("«"):  # l'œuvre « Les Misérables » : one work
+        return False
     word = before.rsplit(" ", 1)[-1].lower()
     if code == "pt" and before.endswith(tuple(BARE_BEHIND)):  # o programa Os Trapalhões: one programme
         return False
@@ -81,6 +88,7 @@ def test_no_verb_agrees_with_a_subject_that_may_be_plural(code: str) -> None:
     [
         ("dans quelle armée {sert|servait} [SUBJ] ?", "fr"),
         ("L'équipe dont [SUBJ] {fait|faisait} partie {est|était} [OBJ]", "fr"),
+        ("L'équipe dont l'organisation [SUBJ] {fait|faisait} partie {est|était} [OBJ]", "fr"),
         ("[SUBJ] {a|avait} pour capitale [OBJ]", "fr"), ("de quelle dynastie {fait|faisait} partie [SUBJ] ?", "fr"),
         ("wem {gehört|gehörte} [SUBJ]?", "de"),
         ("Die Firma, bei der [SUBJ] {erscheint|erschien}, {ist|war} [OBJ]", "de"),

@@ -33,7 +33,9 @@ _GENITIVE_ES = re.compile(r"(?:bund|haus|kreis|preis|papst|nis|ss|z)$", re.IGNOR
 _TITLE = re.compile(rf"(?:Der|Die|Das|Ein|Eine) |.*(?:{WORK.pattern})")  # in German; its article stays
 _NUMBERED = re.compile(r"\d+(?:e|er|re|ère|ème|\.[ºª])")
 _NOT_ELIDED = re.compile(r"y[aeiouàâéèêô]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
-_WITHOUT = frozenset({"Le Corbusier", "Le Nôtre"})  # persons whose name begins as an article does
+_NO_NOUN = re.compile(r".* (?:of|the|and|for|in) |[A-ZÀ-Ý]\S* (?:et|ou|à) ")  # English, or a title in French
+# persons whose name begins as an article does
+_WITHOUT = frozenset({"Le Brun", "Le Clézio", "Le Corbusier", "Le Nain", "Le Nôtre"})
 
 
 def in_phrase(before: str, subject: str, language: str) -> tuple[str, str]:
@@ -67,27 +69,50 @@ def in_doubt(subject: str, language: str) -> bool:
 
 
 def _french(before: str, subject: str) -> tuple[str, str]:
-    own = re.match(r"(?:le|les) (?=\S)", subject, re.IGNORECASE)
-    if own and subject not in _WITHOUT:
-        article, name = own[0].strip().lower(), subject[own.end() :]
-        contracted = _french_contraction(before, article)
-        return (before, subject) if contracted is None else (contracted, name)
-    lists = listed_words("French")
-    plain = subject.replace("\u2019", "'")
-    first, _, rest = plain.casefold().partition(" ")  # a noun is also looked for behind "81e" and "grande"
-    noun = f"{rest} ..." if first in lists["before_nouns"] or _NUMBERED.fullmatch(first) else plain.casefold()
-    found = article_by_pattern(plain, "French") or listed_article(plain, lists["names"], lists["first_words"])
-    found = found or listed_article(noun, {}, lists["nouns"])  # with a capital or without
-    found = found or office_article(before, plain, "French")
-    found = found or _french_team(plain) or article_by_ending(plain, lists["endings"])
-    if found in ("le", "la") and _elides(plain):
-        found = "l'"
+    """Templates call their subject what it is where a name alone may lack its article ("de l'organisation Corriere
+    della Sera"). That gives way to an article that is known ("du Monde") and to names that are ``bare`` ("d'EDF")."""
+    if before.endswith("« "):
+        return before, subject  # a name that is quoted stays bare
+    lists, plain = listed_words("French"), subject.replace("\u2019", "'")
+    own = None if subject in _WITHOUT else re.match(r"(?:les?|la) (?=\S)|l'(?=\w)", plain, re.IGNORECASE)
+    found = own[0].strip().lower() if own else _french_article(before, plain)
+    called = re.search(rf"(?<!\w)({'|'.join(lists['called'])}) $", before)
+    if called and (found or plain in lists["bare"]):
+        before = before[: called.start()] + lists["called"][called[1]]
     if found is None:
         return (re.sub(r"\b([Dd])e $", r"\1'", before) if _elides(subject) else before), subject
     contracted = _french_contraction(before, found)
     if contracted is not None:
-        return contracted, subject
+        return contracted, subject[own.end() :] if own else subject
+    if own:
+        return before, subject
     return before, found + ("" if found == "l'" else " ") + subject
+
+
+def _french_article(before: str, name: str) -> str | None:
+    """le, la, l' or les: of the listed names, offices and teams, else by the noun that heads the name or ends it.
+
+    ``bare_offices_behind`` are words behind which an office has none, ``english_nouns`` nouns that are English too.
+    """
+    lists = listed_words("French")
+    if is_behind(before, lists["bare_offices_behind"]):
+        return None  # la fonction d'archevêque de Reims
+    first, _, rest = name.casefold().partition(" ")  # a noun is also looked for behind "81e" and "grande"
+    noun = f"{rest} ..." if first in lists["before_nouns"] or _NUMBERED.fullmatch(first) else name.casefold()
+    found = listed_article(name, lists["names"], {}) or article_by_pattern(name, "French")
+    found = found or listed_article(name, {}, lists["first_words"])
+    # with a capital or without, but not in English (Police Academy) or in a title (Guerre et Paix)
+    foreign = _NO_NOUN.match(name) or (first in lists["english_nouns"] and re.match(r"[A-Z]\S* [A-Z\d]", name))
+    found = found or (None if foreign else listed_article(noun, {}, lists["nouns"]))
+    found = found or office_article(before, name, "French")
+    found = found or _french_team(name)
+    found = found or (None if " & " in name else article_by_ending(name, lists["endings"]))  # McKinsey & Company
+    if found in ("le", "la", "l'") and _elides(name):
+        return "l'"
+    if found == "l'" and noun != name.casefold():  # the word before the noun tells the gender, unless it is an ordinal
+        told = rest.split()[0] if re.search(r"ième$|\d", first) else first
+        return "la" if told.endswith(("e", "té", "tion")) else "le"
+    return found
 
 
 def _french_team(name: str) -> str | None:
