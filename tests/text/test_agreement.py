@@ -144,6 +144,37 @@ SPANISH = [
     ("El edificio que sirve de residencia oficial a ", {
         "presidente de Chile": "al presidente de Chile", "papa": "al papa",
     }),
+    ("La sede de la entidad ", {
+        "Initech": "la entidad Initech", "Banco Mundial": "del Banco Mundial", "la OTAN": "de la OTAN",
+        "Naciones Unidas": "de las Naciones Unidas", "Collège de France": "la entidad Collège de France",
+        "Volkswagen AG": "la entidad Volkswagen AG", "Mercado Libre": "la entidad Mercado Libre",
+        "The Who": "la entidad The Who",
+    }),
+    ("La entidad operadora del bien o servicio ", {
+        "Mary Rose": "servicio Mary Rose", "Titanic": "del Titanic", "torre Eiffel": "de la torre Eiffel",
+    }),
+    ("La empresa o persona que patrocina al equipo o evento ", {
+        "Real Madrid": "al Real Madrid", "Chicago Bulls": "a los Chicago Bulls", "Wacken": "al equipo o evento Wacken",
+    }),
+    ("El conjunto o grupo que incluye el elemento ", {
+        "Alpes": "incluye los Alpes", "Támesis": "incluye el Támesis", "Ararat": "incluye el elemento Ararat",
+    }),
+    ("La residencia oficial del cargo o titular ", {
+        "papa": "del papa", "reina de Dinamarca": "de la reina de Dinamarca", "Taoiseach": "cargo o titular Taoiseach",
+    }),
+    ("El edificio que sirve de residencia oficial al cargo o titular ", {"papa": "al papa"}),
+    ("La interpretación de la obra ", {
+        "Casa de muñecas": "la obra Casa de muñecas", "Guerra y paz": "la obra Guerra y paz",
+        "el Quijote": "la obra el Quijote",
+    }),
+    ("La redacción de la publicación ", {
+        "New York Times": "la publicación New York Times", "El País": "la publicación El País",
+    }),
+    ("El país del lugar conocido como ", {
+        "Puente Genil": "como Puente Genil", "Alpes": "como los Alpes", "India": "como la India",
+        "catedral de Colonia": "como la catedral de Colonia",
+        "Museo del Prado": "como el Museo del Prado", "Río Amazonas": "como Río Amazonas", "el Congo": "como el Congo",
+    }),
     ("El cargo de ", {"papa": "de papa", "Primer ministro": "de Primer ministro", "rey de España": "de rey de España"}),
 ]  # fmt: skip
 CASES = [

@@ -41,16 +41,26 @@ OBJECT_OF = {
     "présente publie rattache-t-on régit situe-t-on utilise jouer suivre trouver",
     "de": "beherbergt besitzt betreibt bringt entwickelt führt hat hält kontrolliert leitet man moderiert nutzt spielt "
     "sponsert stellt strahlt trainiert trägt umfasst unterstützt veröffentlicht zählt",
-    "es": "alberga conduce desarrolla emite encontrar fabrica interpreta ocupa opera posee presenta preside publica "
-    "seguir",
+    "es": "alberga conduce desarrolla emite encontrar fabrica incluye interpreta ocupa opera posee presenta preside "
+    "publica seguir",
     "pt": "abrange abriga acompanhar apresenta capitaneia conduz controla desenvolve dirige edita encontrar fabrica "
     "inclui incluem interpreta lidera opera ocupa patrocina possui preside publica transmite treina têm tem",
 }
 
 
+def uncalled_in_spanish(before: str) -> str:
+    """What stands before a subject whose article is known: "la sede de" for "la sede de la entidad"."""
+    spanish = language_files()["es"]["agreement"]
+    if before.endswith(tuple(spanish["bare_behind"])):  # el programa Los Simpson: one programme
+        return "de"
+    nouns = "|".join(spanish["called"])
+    return re.sub(rf"\b(?:(de|a)(?:l| la)|el|la) (?:{nouns})$", lambda found: found[1] or "", before).rstrip()
+
+
 def may_agree(template: str, code: str) -> bool:
     """Whether some verb may have the subject as its own: what stands before it says nothing else."""
     before = in_tenses(template)[0].partition("[SUBJ]")[0].rstrip()
+    before = uncalled_in_spanish(before) if code == "es" else before
     if called := re.search(rf"\b(?:{'|'.join(CALLED)})$", before) if code == "pt" else None:
         # the article before what the subject is called gives way to that of the subject
         if called[0].startswith("d"):  # of which no verb is
@@ -95,6 +105,7 @@ def test_no_verb_agrees_with_a_subject_that_may_be_plural(code: str) -> None:
         ("Genutzt {wird|wurde} [SUBJ] von [OBJ]", "de"), ("wo {befindet|befand} sich [SUBJ]?", "de"),
         ("¿dónde se {encuentra|encontraba} [SUBJ]?", "es"), ("¿a qué familia {pertenece|pertenecía} [SUBJ]?", "es"),
         ("¿en qué lugar se {emite|emitía} [SUBJ]?", "es"),
+        ("La liga en la que {juega|jugaba} el equipo [SUBJ] {es|era} [OBJ]", "es"),
         ("a quem {pertence|pertencia} [SUBJ]?", "pt"), ("onde {joga|jogava} a equipe [SUBJ]?", "pt"),
         ("onde se {localiza|localizava} o item [SUBJ]?", "pt"),
     ],
@@ -168,7 +179,7 @@ def test_every_question_names_its_subject_and_leaves_nothing_uncontracted(code: 
     wrong = {
         "fr": r"\b(de|à) les? [A-ZÉ]|\bde (Le|Les) |\bde [AEIOUÉÎ]",
         "de": r"(?<!, )\b(von|in|bei|an) dem [A-Z]",
-        "es": r"\b(de|a) el\b",
+        "es": r"\b(de|a) el\b|\b(elemento|empresa|entidad|equipo|servicio) (el |los )?(Estados|Reino|Real)\b",
         "pt": r"\b(de|em|por|a) (o|a|os|as) |"
         r"\b(empresa|entidade|equipe|evento|espaço|item|produto|organização|serviço) ([ao]s? )?(Real|Partido|Brasil)",
     }

@@ -142,25 +142,43 @@ def _elides(name: str) -> bool:
 
 
 def _spanish(before: str, subject: str) -> tuple[str, str]:
+    """Templates call their subject what it is ("del equipo Arsenal de Kiev"), which gives way to an article that is
+    known ("del Real Madrid"); a title stays bare behind what it is ("la obra Casa de muñecas")."""
     lists = listed_words("Spanish")
-    first, _, rest = subject.partition(" ")
-    article = article_by_pattern(subject, "Spanish")
+    own = re.match(r"(el|la|los|las) (?=\S)", subject)  # in small letters: El País is a name
+    name = subject[own.end() :] if own else subject
+    if is_behind(before, lists["bare_behind"]) and not own:
+        return before, name
+    called = re.search(rf"(?<!\w)(?:(de|a)(?:l| la)|el|la) (?:{'|'.join(lists['called'])}) $", before)
+    plain = before[: called.start()] + (f"{called[1]} " if called[1] else "") if called else before
+    if own:
+        article: str | None = own[1]
+    elif name.split(" ")[0] in lists["nouns_of_places"] and is_behind(before, lists["named_behind"]):
+        article = listed_article(name, lists["names"], {})  # el lugar conocido como Puente Genil, which is a town
+    else:
+        article = _spanish_article(plain, name)
+    if article is None:
+        return before, name
+    if article == "el" and (found := re.search(r"(?<!\w)(de|a) $", plain)):
+        return f"{plain[: found.end() - 1]}l ", name
+    return plain, f"{article} {name}"
+
+
+def _spanish_article(before: str, name: str) -> str | None:
+    """el, la, los or las: by the whole name, by the noun at its head, or by words that are behind in foreign ones."""
+    lists = listed_words("Spanish")
+    first, _, rest = name.partition(" ")
+    article = article_by_pattern(name, "Spanish")
+    if article == "":  # firms, and places that are named after a bridge or a river
+        return None
     # the noun behind it says the gender, also where it ends the name
     if article is None and (first in lists["before_nouns"] or _NUMBERED.fullmatch(first)):
         article = listed_article(f"{rest} ...", {}, lists["nouns"])
-    article = (
-        article or listed_article(subject, lists["names"], lists["nouns"]) or office_article(before, subject, "Spanish")
-    )
+    article = article or listed_article(name, lists["names"], lists["nouns"]) or office_article(before, name, "Spanish")
     if article is None:
-        plural = is_nicknamed(subject, "Spanish") and not subject.startswith("Los ")
-        article = "los" if plural else "el" if is_club(subject) else article_by_ending(subject, lists["endings"])
-    if article is None and subject.startswith("el "):
-        article, subject = "el", subject[3:]
-    if article is None:
-        return before, subject
-    if article == "el" and (found := re.search(r"(?<!\w)(de|a) $", before)):
-        return f"{before[: found.end() - 1]}l ", subject
-    return before, f"{article} {subject}"
+        plural = is_nicknamed(name, "Spanish") and not name.startswith("Los ")
+        article = "los" if plural else "el" if is_club(name) else article_by_ending(name, lists["endings"])
+    return article
 
 
 def _portuguese(before: str, subject: str) -> tuple[str, str]:
