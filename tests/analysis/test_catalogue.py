@@ -343,6 +343,7 @@ def test_an_interval_over_models_draws_subjects_and_models():
     assert found[2] - found[1] > 1.5 * (alike[2] - alike[1])
 
 
+@pytest.mark.full
 def test_an_interval_over_models_covers_as_it_says():
     """Draws of a population of models and subjects: at 95 % no fewer than 90 of 100 with ten models."""
     random, hits = np.random.default_rng(1), 0

@@ -470,6 +470,7 @@ def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, caps
     assert "generate: True -> False" in said_by(capsys)
 
 
+@pytest.mark.full
 def test_what_follows_from_an_update_is_judged_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file, out = write(tmp_path / "ripple.json", [ripple()]), tmp_path / "run"
     command = ["evaluate", "demo", "--updates", file, "--methods", "FT", *FT, *QUICK, "--out", out]
@@ -487,6 +488,7 @@ def test_what_follows_from_an_update_is_judged_and_shown(tmp_path: Path, capsys:
 # train-mend
 
 
+@pytest.mark.full
 def test_mend_learns_from_no_subject_that_is_judged(
     rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

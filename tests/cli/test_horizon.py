@@ -198,6 +198,7 @@ def until_2015(request: dict, number: int) -> Reply:
     return chat(f"{'New' if place % 14 <= 5 else 'Old'}{place}")
 
 
+@pytest.mark.full
 @needs_openai
 def test_a_chat_is_asked_once_a_subject_and_what_it_says_is_counted(
     few: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch

@@ -63,6 +63,7 @@ def test_a_probe_run(finished: bool, model: Path, brief: Dataset, tmp_path: Path
     assert content(tmp_path / "run") == before
 
 
+@pytest.mark.full
 def test_an_edit_and_an_evaluation(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     row = mini_updates().head(1).to_dicts()[0]
     (tmp_path / "one.json").write_text(json.dumps([row]), "utf-8")

@@ -49,6 +49,7 @@ def test_it_writes_a_page_its_tables_and_manifests(scores, tmp_path, capsys):
     assert pl.read_csv(out / "tables" / "summary.csv")["model"].unique().sort().to_list() == ["fir-1b", "fir-7b"]
 
 
+@pytest.mark.full
 def test_json_names_the_files(scores, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("anachron.report.studies.write_figures", lambda *_: {})  # drawn in the test above
     assert report(scores, tmp_path / "report", "--json") == 0

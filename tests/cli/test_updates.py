@@ -219,6 +219,7 @@ def key(monkeypatch, tmp_path):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
+@pytest.mark.full
 def test_templates_by_a_language_model(world, tmp_path, key, capsys):
     new, out = world[1], tmp_path / "cloze.json"
     with serving(sentences) as server:

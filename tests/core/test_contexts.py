@@ -189,6 +189,7 @@ def test_month_and_day_of_one_year_as_sha256_gives_them():
     assert expected in times(sample_contexts(OBAMA, seed=7, fact_id="fact"), "day")
 
 
+@pytest.mark.full
 def test_months_and_days_are_uniform():
     period = Period("1850-01-01", "1880-01-01")
     days = [t for i in range(120) for t in times(sample_contexts(period, seed=5, fact_id=f"fact {i}"), "day")]
@@ -293,6 +294,7 @@ def test_robustness_2025_has_the_dates_of_table_1(start, end, time, status):
     assert [c.status for c in found] == [status]
 
 
+@pytest.mark.full
 def test_robustness_2025_has_the_counts_of_table_2():
     """TimeStress v1, table 2, on facts of its relations and years, of `mini`, whose spans have its mean.
 

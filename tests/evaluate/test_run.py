@@ -151,7 +151,7 @@ def test_the_summary_counts_what_was_done(lm: LanguageModel, tmp_path: Path):
     assert summary["bleedover_nearest"][0] == 0 and summary["seconds"][1] > 0
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["independent", "sequential"])
 def test_methods_that_need_no_subject_make_updates_whose_prompt_does_not_name_it(
     lm: LanguageModel, tmp_path: Path, mode: str

@@ -118,6 +118,7 @@ def test_what_is_no_plain_model_is_refused(tmp_path: Path):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.full
 def test_commands_take_a_file_and_the_folder_made_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = write_gguf(make_gguf_lm(), tmp_path / "tiny.gguf")
     assert run_command(["save", file, str(tmp_path / "plain"), "--json"], debug=True) == 0

@@ -230,6 +230,7 @@ def test_scores_that_are_no_log_probabilities_are_not_kept(
     assert not list((tmp_path / "run" / "scores").glob("*.parquet"))
 
 
+@pytest.mark.full
 def test_a_plan_that_cannot_be_made_again_takes_its_parts_along(
     runs: dict[str, Path], folder: Path, lm: LanguageModel, data: Dataset, monkeypatch
 ):

@@ -91,6 +91,7 @@ def test_labels_of_facts_without_a_global_row_alone(scores):
     assert {"relations", "correlations", "factor_bins"} <= set(left_out) and "summary" in made
 
 
+@pytest.mark.full
 def test_incorrect_dates_that_are_all_beyond_five_periods(scores):
     far = scores.with_columns(
         pl.when(pl.col("status") == "incorrect").then(pl.col("alpha").sign() * 7).otherwise("alpha").alias("alpha")
@@ -258,6 +259,7 @@ def test_relations_of_one_label_are_told_apart_by_their_ids():
     assert dict(made["dataset"].rows())["relations"] == 2
 
 
+@pytest.mark.full
 def test_matches_a_fact_are_counted(scores):
     dataset = dict(tables_of(scores)[0]["dataset"].rows())
     own = fact_metrics(scores).filter((pl.col("model") == "fir-7b") & (pl.col("granularity") == "month"))

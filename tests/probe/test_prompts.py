@@ -83,9 +83,8 @@ def test_a_check_is_exported_without_its_file_and_so_is_what_it_asks_about_today
     agrees(lm, today)
 
 
-@pytest.mark.parametrize(
-    "ending", ["csv", *(pytest.param(name, marks=pytest.mark.full) for name in ("parquet", "jsonl"))]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
 def test_every_format_holds_the_same(ending: str, lm, data: Dataset, tmp_path: Path, monkeypatch):
     run_probe(lm, data, tmp_path / "run")
     out = tmp_path / f"scores.{ending}"

@@ -37,6 +37,7 @@ def written(tmp_path_factory):
     return study, write_tables(study, out, parameters={"seed": 0}, inputs=inputs), out, source
 
 
+@pytest.mark.full
 @pytest.mark.few(1)
 def test_every_table_is_written_and_reads_back(written):
     study, made, out, _ = written

@@ -238,6 +238,7 @@ def test_facts_before_and_after_edits_are_known_by_the_unedited_model(models, ed
     assert ("<b>unedited</b> is the model before the updates" in render(data)) == edits
 
 
+@pytest.mark.full
 def test_worst_errors_are_the_farthest_lost_years():
     study = synthetic_study(30, seed=2, runs=RUNS[4:7])
     data = page_data(study, written_of(study), [])
@@ -498,6 +499,7 @@ def test_the_page_asks_the_network_nothing_and_allows_its_own_scripts_only(evil)
     assert "plotly.js" in plotly[:200]
 
 
+@pytest.mark.full
 def test_the_same_study_makes_the_same_page(study, written):
     assert render(page_data(study, written, [])) == render(page_data(study, written, []))
 

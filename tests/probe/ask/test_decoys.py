@@ -186,6 +186,7 @@ def test_a_check_asks_about_enough_decoys_by_itself(tmp_path: Path) -> None:
     assert {*found.verdicts["verdict"]} == {"known"} and found.summary["answers"]["decoys"] >= 100
 
 
+@pytest.mark.full
 def test_more_decoys_are_asked_about_only_while_a_fact_may_be_told(tmp_path: Path) -> None:
     later = ask(IGNORANT["later"](40), tmp_path / "later", 40)
     assert later.summary["decoys"] == 25  # the first few do as well as every fact
@@ -265,6 +266,7 @@ def test_the_chance_of_a_fact_recounted_from_the_answers(name: str, tmp_path: Pa
     assert run.summary["difference"] == pytest.approx((means["win_rate"] - means["decoy_win_rate"]).mean())
 
 
+@pytest.mark.full
 def test_where_most_about_decoys_is_declined_one_side_says_nothing(tmp_path: Path) -> None:
     script = who(
         lambda question, answer, year: year, declines=lambda question, answer: (question, answer) not in held(40)
@@ -297,6 +299,7 @@ def test_the_sample_of_decoys() -> None:
     assert decoys_to_ask(questions.facts, {}) == ()
 
 
+@pytest.mark.full
 def test_decoys_count_in_the_budget_and_are_asked_on_with_a_larger_one(tmp_path: Path) -> None:
     whole = ask(knowing(8), tmp_path / "whole", 8)
     some = whole.answers.filter(pl.col("decoy").is_null()).height  # what the facts alone need

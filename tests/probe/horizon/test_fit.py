@@ -144,6 +144,7 @@ def test_a_steady_decline_is_no_end() -> None:
         assert not fit_horizon(shaped(steady, month, seed)).told
 
 
+@pytest.mark.full
 def test_a_source_that_ends_is_no_horizon() -> None:
     """A model that prefers half of the new values of one source, which ends in 2020, and 20 % of another's."""
     random, month = np.random.default_rng(5), months_of(1500, 5)
@@ -153,6 +154,7 @@ def test_a_source_that_ends_is_no_horizon() -> None:
     assert not fit_horizon(ChangePreferences(month, wins, np.arange(1500), groups=(source,))).told
 
 
+@pytest.mark.full
 def test_effects_of_groups_are_those_of_a_general_optimiser() -> None:
     random, size = np.random.default_rng(6), 400
     month = random.integers(FIRST, LAST, size)
@@ -210,6 +212,7 @@ def test_a_fit_is_rejected_as_rarely_as_it_says() -> None:
     assert rejected <= 300 * 0.13
 
 
+@pytest.mark.full
 @pytest.mark.few(1)
 @pytest.mark.parametrize("halving", [0, 12 * 3000])
 def test_answers_that_do_not_depend_on_the_date_give_none(halving: float) -> None:

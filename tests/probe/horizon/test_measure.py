@@ -235,6 +235,7 @@ def test_summary_tables_and_lines() -> None:
     assert any("halving date: 20" in line for line in horizon_lines(summary, kinds_table(table, found)))
 
 
+@pytest.mark.full
 def test_too_few_and_level_answers_are_said_to_tell_nothing() -> None:
     few = made(10, wins=0.5, decoys=0)
     assert "20 are needed" in horizon_json(horizon_of(few), few)["reason"]
@@ -245,6 +246,7 @@ def test_too_few_and_level_answers_are_said_to_tell_nothing() -> None:
     assert any("cannot tell" in line for line in horizon_lines({"model": "m"} | said))
 
 
+@pytest.mark.full
 def test_who_rather_declines_than_names_somebody_out_of_date_is_dated_rightly() -> None:
     """What it knows becomes less over four years; of what it does not know it declines nine in ten."""
     errors: dict[str, list[float]] = {"with refusals": [], "without": []}
