@@ -38,7 +38,6 @@ def written(tmp_path_factory):
 
 
 @pytest.mark.full
-@pytest.mark.few(1)
 def test_every_table_is_written_and_reads_back(written):
     study, made, out, _ = written
     tables, _ = make_tables(study)

@@ -78,8 +78,8 @@ def fault(account: Account, budget: str, limited: bool, facts: Path, out: Path, 
     with serving(account) as server:
         line = [
             "check", "m", "--backend", "chat", "--base-url", server.url, "--facts", str(facts), "--out", str(out),
-            "--as-of", "2025-11-22", "--pause", "0", "--timeout", "5", "--no-page", "--tries", "3", "--price-in", "1",
-            "--price-out", "1", *(["--max-tokens", str(LIMIT)] if limited else []),
+            "--as-of", "2025-11-22", "--pause", "0", "--timeout", "5", "--no-page", "--decoys", "0", "--tries", "3",
+            "--price-in", "1", "--price-out", "1", *(["--max-tokens", str(LIMIT)] if limited else []),
         ]  # fmt: skip
         for times in (1, 1, 1, 2):
             amount = times * float(budget.split()[0].replace("k", "000"))
