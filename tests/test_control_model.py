@@ -149,7 +149,7 @@ def unedited(name, updates, out):
     return summary.filter(summary["method"] == "unedited").row(0, named=True), tables["dated"]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_measure_can_be_passed_and_the_demo_model_ties_no_date_to_its_old_objects(control, tmp_path):
     """A model that was taught both objects has present and past right, at dates that it never read too.
 

@@ -23,7 +23,7 @@ def script():
     return scoring_gpu
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_it_runs_at_a_tiny_size():
     command = [sys.executable, str(BENCHMARKS / "scoring_gpu.py"), "--shape", "tiny", "--device", "cpu"]
     said = subprocess.run([*command, "--statements", "300"], check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -138,7 +138,7 @@ MANY = ("FT", "FT METO", "MEMIT METO", "ROME METO")
     ("mode", "methods"),
     [
         ("independent", ("FT", "FT METO")),
-        pytest.param("independent", MANY, marks=pytest.mark.full),
+        pytest.param("independent", MANY, marks=pytest.mark.slow),
         pytest.param("batch", MANY, marks=pytest.mark.full),
     ],
 )

@@ -83,6 +83,7 @@ def test_packed_scores_are_the_naive_ones(lm: LanguageModel):
     assert plan.refusal is None
 
 
+@pytest.mark.slow
 def test_the_folder_made_of_the_file_scores_as_the_file(name: str, lm: LanguageModel, tmp_path: Path):
     save_model(lm, tmp_path / "plain")
     for folder in (tmp_path / "plain", place(name)):

@@ -8,7 +8,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 
 from anachron.core.errors import AnachronError
+from anachron.data.decoys import with_decoys
 from anachron.data.question_files import verbalise
 from anachron.data.updates.cases import load_cases
 from anachron.edit.corpus import open_corpus
@@ -37,7 +38,7 @@ from anachron.probe.ask.chat import ChatAnswerer
 from anachron.probe.ask.run import read_answers, read_source
 from anachron.probe.by_answers import ByAnswers
 from anachron.probe.check.check import check
-from anachron.probe.check.questions import read_facts
+from anachron.probe.check.questions import CheckedFacts, read_facts
 from anachron.probe.horizon.find import find_horizon, read_horizon, read_horizon_changes
 from anachron.probe.runs import find_sources, read_runs
 from anachron.report.edits.page import read_evaluation
@@ -51,7 +52,7 @@ from support.tiny_models import make_lm
 pytestmark = [
     pytest.mark.trial, pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 ]  # fmt: skip
-EACH = 24  # alterations of a kind of run in each of four ways
+EACH = 12  # alterations of a kind of run in each of four ways
 CLAIM = 12 * 2012
 CHANGES = "subject,relation,old,new,date\n" + "".join(
     f"Subject{i},head of government,Old{i},New{i},20{10 + i % 14}-0{1 + i % 9}\n" for i in range(24)
@@ -98,11 +99,16 @@ def llm(server: Server, model: str = "m") -> LlmSettings:
     return LlmSettings(model, server.url, pause=0.001, tries=1, timeout=5)
 
 
+def beside_one_decoy(file: Path) -> CheckedFacts:
+    facts = read_facts(file, as_of=AS_OF)
+    return replace(facts, data=with_decoys(facts.data, 1))
+
+
 def by_scores(place: Path, server: Server) -> Kind:
     lm, other = load_model("demo"), load_model("demo-untrained")
     file = place / "facts.csv"
     file.write_text(FACTS)
-    facts = read_facts(file, as_of=AS_OF)
+    facts = beside_one_decoy(file)
 
     def read(folder: Path) -> Any:
         checks = [(check.table.rows(), check.summary) for check in verdicts_of(find_sources([folder])).values()]
@@ -120,7 +126,7 @@ def by_scores(place: Path, server: Server) -> Kind:
 def by_answers(place: Path, server: Server) -> Kind:
     file = place / "facts.csv"
     file.write_text(FACTS)
-    facts, settings = read_facts(file, as_of=AS_OF), AskSettings(rounds=1)
+    facts, settings = beside_one_decoy(file), AskSettings(rounds=1)
 
     def read(folder: Path) -> Any:
         source = read_source(folder)

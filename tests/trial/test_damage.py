@@ -23,7 +23,7 @@ from anachron.probe.runs import read_runs
 from support.small_runs import in_small_parts
 
 pytestmark = pytest.mark.trial
-FLIPS, CUTS = 200, 30  # over the three folders
+FLIPS, CUTS = 100, 20  # over the three folders
 
 
 @pytest.fixture(scope="module")

@@ -147,7 +147,8 @@ def lm() -> LanguageModel:
     return load_model("demo")
 
 
-SLOW = {"build updates": pytest.mark.slow}  # some 120 kills of a second each, and as many calls that go on
+# some 120 kills of a second each, and as many calls that go on; and what is killed at random in other tests
+SLOW = dict.fromkeys(("build updates", "evaluate"), pytest.mark.slow)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=SLOW.get(kind, ())) for kind in WORK])

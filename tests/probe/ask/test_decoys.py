@@ -142,7 +142,9 @@ def test_a_taste_for_years_is_no_knowledge(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", IGNORANT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if place % 2 else ()) for place, name in enumerate(IGNORANT)]
+)
 def test_of_who_knows_nothing_one_in_twenty_is_more_than_unknown_at_most(name: str, tmp_path: Path) -> None:
     found = verdicts(ask(IGNORANT[name](240), tmp_path / "run", 240))
     above = 1 - found["unknown"] / found.total()

@@ -59,7 +59,7 @@ def test_intervals_cover_and_asking_stops_when_they_are_narrow() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("width", [0.0, 0.12])
+@pytest.mark.parametrize("width", [pytest.param(0.0, marks=pytest.mark.slow), 0.12])
 def test_95_of_100_intervals_hold_the_true_w_and_the_bias_of_position_is_found(width: float) -> None:
     """200 answerers that differ in noise, lapses, bias, refusals, sticky years and ignorance; 100 facts each."""
     found = [measure(make_world(POPULATION, seed), 100, width, 1000 + seed) for seed in range(200)]

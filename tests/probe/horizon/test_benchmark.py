@@ -11,7 +11,7 @@ import pytest
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "horizon.py"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_table_of_a_few_answerers_is_that_of_their_rows(tmp_path: Path):
     rows = tmp_path / "rows.jsonl"
     options = ["--answerers", "12", "--leaks", "40", "--hard", "1", "--rows", str(rows)]
