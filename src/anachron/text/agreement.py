@@ -6,12 +6,14 @@ language's file, under ``agreement``: ``names`` as they are; ``nouns`` that head
 and ``nicknames`` of American teams; ``patterns`` of whole names (a maker and its model: Boeing 747); and what looks
 like these and takes none, ``without``. Offices (roi d'Espagne) are known by the persons of ``roles``; one that stands
 alone has its article behind the words of ``office_behind`` (la résidence officielle du pape). Persons and places have
-none.
+none. In German a name of which none of this tells is quoted or called what it is behind the words of ``called_behind``,
+unless it is like those that stay ``bare`` there; ``titles`` begin as titles do, and are quoted.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 
 from anachron.text.names import (
     WORK,
@@ -27,14 +29,16 @@ from anachron.text.names import (
 )
 
 _ADJECTIVE = re.compile(  # with a strong or weak ending; Leipziger and Wuppertaler have none
-    r"(?:[ts]ch(?<!^Porsch)|ig|igt|iv|lich|al|alt|nt|iert|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))"
+    r"(?:[ts]ch(?<!^Porsch)(?<!^Fisch)|ig|igt|lich|alt|iert|\w{3}(?:al|iv|nt)|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))"
     r"(?:es?|(?<!zig)(?<!eig)(?<!tal)(?<!hal)er)$|^\d+\.$",
     re.IGNORECASE,
 )
 _SURE_ADJECTIVE = re.compile(r"\w{3,}(?:isch|lich|iert)e[rs]?|(?:\w+d|D)eutsche[rs]?")  # and no name, as Massive is
 _GENITIVE_ES = re.compile(r"(?:bund|haus|kreis|preis|papst|nis|ss|ß|z)$", re.IGNORECASE)  # des Landkreises, des Kreuzes
-_TITLE = re.compile(rf"(?:Der|Die|Das|Ein|Eine) |L['’]|\w+ (?:und|oder) \w+$|(?:\S+ ){{9}}|.*(?:{WORK.pattern})")  # its article stays
-_FOREIGN = re.compile(r".* of |\S+ (?:for|de|du|di|del|della|national\w*|d['’]\w+)\b")  # of a noun that is no German one
+_TITLE = re.compile(  # in German; its article stays
+    rf"(?:Der|Die|Das|Ein|Eine) |L['’]|\w+ (?:und|oder) \w+$|(?:\S+ ){{9}}|.*(?:{WORK.pattern})"
+)
+_FOREIGN = re.compile(r".* of |\S+ (?:for|de|du|di|del|della|national\w*|d['’]\w+)\b")  # its noun is no German one
 _NUMBERED = re.compile(r"\d+(?:e|er|re|ère|ème|\.[ºª])")
 _NOT_ELIDED = re.compile(r"y[aeiouàâéèêô]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
 _WITHOUT = frozenset({"Le Corbusier", "Le Nôtre"})  # persons whose name begins as an article does
@@ -205,7 +209,7 @@ def _german(before: str, subject: str) -> tuple[str, str]:
     if own and gender is None:  # of "die" the plural is known by its adjective: die Vereinigten Staaten
         gender = german = {"der": "m", "die": "p" if re.match(r"\w+en ", name) else "f", "das": "n"}[own[1]]
     how = next((how for how, words in lists["called_behind"].items() if is_behind(before, words)), None)
-    if gender is None and how is not None:
+    if gender is None and (how is not None or _SURE_ADJECTIVE.match(name)):
         gender = german = _gender_by_adjective(name)
     if gender is None:
         return _german_called(before, subject, how)
@@ -223,20 +227,21 @@ def _german(before: str, subject: str) -> tuple[str, str]:
 
 
 def _german_called(before: str, subject: str, how: str | None) -> tuple[str, str]:
-    """A name whose gender nothing tells, in a form that is right for any: quoted (von „Mary Rose“), or called what it is
-    (der Partei Fidesz). Towns, or persons, stay bare."""
+    """A name whose gender nothing tells, in a form that is right for any: quoted (von „Mary Rose“) or called what it is
+    (der Partei Fidesz), where the words before it ask for that. Towns and persons stay bare."""
     lists = listed_words("German")
     bare = any(re.fullmatch(names, subject) and is_behind(before, words) for names, words in lists["bare"].items())
-    if how is None or bare or re.search("[„“”\"]", subject):
+    if how is None or bare or re.search('[„“”"]', subject):
         return before, subject
     if how == "„" or re.match(lists["titles"], subject):
         return before, f"„{subject}“"
-    return f"{before.removesuffix('von ')}{how} ".replace("  ", " "), subject
+    return f"{before.removesuffix('von ')}{how and f'{how} '}", subject
 
 
 def _gender_by_adjective(name: str) -> str | None:
-    """By the ending before a noun that nothing lists: Goldener Löwe, Einiges Russland, Grüne Jugend, Wahre Finnen."""
-    found = re.match(r"(\w+?e([rs]?)) [A-ZÄÖÜ][\w-]+?(e[nr])?(?: (?:[A-ZÄÖÜ\d]|d[aei][smrn] |vo[nm] |für |i[nm] ).*)?$", name)
+    """By the ending before a noun that nothing lists: Goldener Löwe, Weißes Rauschen, Grüne Jugend, Wahre Finnen."""
+    behind = r"(?: (?:[A-ZÄÖÜ\d]|d[aei][smrn] |vo[nm] |für |i[nm] ).*)?"  # no sentence: Alte Liebe rostet nicht
+    found = re.fullmatch(rf"(\w+?e([rs]?)) [A-ZÄÖÜ][\w-]+?(e[nr])?{behind}", name)
     if found is None or not (found[1] in listed_words("German")["adjectives"] or _SURE_ADJECTIVE.fullmatch(found[1])):
         return None
     return {"r": "m", "s": "n", "": "p" if found[3] else "f"}[found[2]]
@@ -286,9 +291,11 @@ def _german_gender(subject: str) -> str | None:
     return _noun_gender(words[_head(words)]) if words else None
 
 
+@cache
 def _noun_gender(word: str) -> str | None:
+    """m, f, n or p of a listed noun, of what is made of one, or of one behind a hyphen."""
     lists = listed_words("German")
-    behind = word.rpartition("-")[2]  # Iffland-Preis
+    behind = word.rpartition("-")[2]  # Wolf-Preis
     bare = not {word, behind}.isdisjoint(lists["no_compounds"])
     return next(
         (
@@ -311,9 +318,11 @@ def _head(words: list[str]) -> int:
     place = next((i for i, word in enumerate(words) if not _is_adjective(word)), -1)
     given = listed_words("German")["given_names"]  # which end as the adjectives of towns do: Peter Bank
     towns = 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in given
-    if towns and _noun_gender(words[place]) is None and _office_gender(words[place]) is None:  # the Weimarer Republik, but Bürgermeister von Weimar
+    # the Weimarer Republik and Frankfurter Allgemeine Zeitung, but Bürgermeister von Weimar and Theater Basel
+    if towns and _noun_gender(words[place]) is None and _office_gender(words[place]) is None:
         place = next((i for i in range(place + 1, len(words)) if not _is_adjective(words[i])), place + 1)
-    return place
+    last = len(words) > 1 and re.fullmatch(listed_words("German")["last"], words[-1])  # Thalia Theater
+    return len(words) - 1 if last and _noun_gender(words[place]) is None else place
 
 
 def _compound(word: str, noun: str) -> bool:
