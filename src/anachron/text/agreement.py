@@ -29,7 +29,7 @@ from anachron.text.names import (
 )
 
 _ADJECTIVE = re.compile(  # with a strong or weak ending; Leipziger and Wuppertaler have none
-    r"(?:[ts]ch(?<!^Porsch)(?<!^Fisch)|ig|igt|lich|alt|iert|\w{3}(?:al|iv|nt)|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))"
+    r"(?:[ts]ch(?<!^Porsch)(?<!^Fisch)|ig|igt|lich|alt|iert|\w{3}(?:al|är|bar|iv|nt|sam)|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))"
     r"(?:es?|(?<!zig)(?<!eig)(?<!tal)(?<!hal)er)$|^\d+\.$",
     re.IGNORECASE,
 )
