@@ -6,12 +6,14 @@ language's file, under ``agreement``: ``names`` as they are; ``nouns`` that head
 and ``nicknames`` of American teams; ``patterns`` of whole names (a maker and its model: Boeing 747); and what looks
 like these and takes none, ``without``. Offices (roi d'Espagne) are known by the persons of ``roles``; one that stands
 alone has its article behind the words of ``office_behind`` (la résidence officielle du pape). Persons and places have
-none.
+none. In German a name of which none of this tells is quoted or called what it is behind the words of ``called_behind``,
+unless it is like those that stay ``bare`` there; ``titles`` begin as titles do, and are quoted.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 
 from anachron.text.names import (
     WORK,
@@ -26,11 +28,17 @@ from anachron.text.names import (
     offices,
 )
 
-_ADJECTIVE = re.compile(  # with a strong or weak ending
-    r"(?:[ts]ch|ig|igt|iv|lich|al|alt|nt|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))e[rs]?$|^\d+\.$", re.IGNORECASE
+_ADJECTIVE = re.compile(  # with a strong or weak ending; Leipziger and Wuppertaler have none
+    r"(?:[ts]ch(?<!^Porsch)(?<!^Fisch)|ig|igt|lich|alt|iert|\w{3}(?:al|är|bar|iv|nt|sam)|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))"
+    r"(?:es?|(?<!zig)(?<!eig)(?<!tal)(?<!hal)er)$|^\d+\.$",
+    re.IGNORECASE,
 )
-_GENITIVE_ES = re.compile(r"(?:bund|haus|kreis|preis|papst|nis|ss|z)$", re.IGNORECASE)  # des Landkreises, des Kreuzes
-_TITLE = re.compile(rf"(?:Der|Die|Das|Ein|Eine) |.*(?:{WORK.pattern})")  # in German; its article stays
+_SURE_ADJECTIVE = re.compile(r"\w{3,}(?:isch|lich|iert)e[rs]?|(?:\w+d|D)eutsche[rs]?")  # and no name, as Massive is
+_GENITIVE_ES = re.compile(r"(?:bund|haus|kreis|preis|papst|nis|ss|ß|z)$", re.IGNORECASE)  # des Landkreises, des Kreuzes
+_TITLE = re.compile(  # in German; its article stays
+    rf"(?:Der|Die|Das|Ein|Eine) |L['’]|\w+ (?:und|oder) \w+$|(?:\S+ ){{9}}|.*(?:{WORK.pattern})"
+)
+_FOREIGN = re.compile(r".* of |\S+ (?:for|de|du|di|del|della|national\w*|d['’]\w+)\b")  # its noun is no German one
 _NUMBERED = re.compile(r"\d+(?:e|er|re|ère|ème|\.[ºª])")
 _NOT_ELIDED = re.compile(r"y[aeiouàâéèêô]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
 _NO_NOUN = re.compile(r".* (?:of|the|and|for|in) |[A-ZÀ-Ý]\S* (?:et|ou|à) ")  # English, or a title in French
@@ -235,17 +243,19 @@ def _german(before: str, subject: str) -> tuple[str, str]:
     name = re.split(" ?/", subject)[0]  # Oscar/Beste Regie
     rest = subject[len(name) :]
     known = _german_gender(name) or _german_office(before, name)
-    gender = (
-        known
-        or article_by_pattern(name, "German")
-        or ("p" if is_nicknamed(name, "German") else "m" if is_club(name) else None)
-    )
-    gender = gender or article_by_ending(name, lists["endings"])
+    gender = known
+    if gender is None and not _TITLE.match(name):
+        nicknamed = is_nicknamed(name, "German")
+        gender = article_by_pattern(name, "German") or ("p" if nicknamed else "m" if is_club(name) else None)
+        gender = gender or article_by_ending(name, lists["endings"])
     german = known  # words that are declined; foreign ones, known by a pattern or an ending, stay as they are
     if own and gender is None:  # of "die" the plural is known by its adjective: die Vereinigten Staaten
         gender = german = {"der": "m", "die": "p" if re.match(r"\w+en ", name) else "f", "das": "n"}[own[1]]
+    how = next((how for how, words in lists["called_behind"].items() if is_behind(before, words)), None)
+    if gender is None and (how is not None or _SURE_ADJECTIVE.match(name)):
+        gender = german = _gender_by_adjective(name)
     if gender is None:
-        return before, subject
+        return _german_called(before, subject, how)
     if attribute := re.search(r"(?<!\w)[A-ZÄÖÜ]\w+ (von )$", before):  # behind a noun: das Staatsoberhaupt der Schweiz
         declined = _declined(name, gender, 3) if german else name
         return f"{before[: attribute.start(1)]}{lists['articles'][gender][3]} ", declined + rest
@@ -257,6 +267,27 @@ def _german(before: str, subject: str) -> tuple[str, str]:
     if (joined := lists["contracted"].get(f"{word.lower()} {article}")) and preposition:
         return f"{before[: preposition.start()]}{joined} ", name + rest
     return before, f"{article} {name}{rest}"
+
+
+def _german_called(before: str, subject: str, how: str | None) -> tuple[str, str]:
+    """A name whose gender nothing tells, in a form that is right for any: quoted (von „Mary Rose“) or called what it is
+    (der Partei Fidesz), where the words before it ask for that. Towns and persons stay bare."""
+    lists = listed_words("German")
+    bare = any(re.fullmatch(names, subject) and is_behind(before, words) for names, words in lists["bare"].items())
+    if how is None or bare or re.search('[„“”"]', subject):
+        return before, subject
+    if how == "„" or re.match(lists["titles"], subject):
+        return before, f"„{subject}“"
+    return f"{before.removesuffix('von ')}{how and f'{how} '}", subject
+
+
+def _gender_by_adjective(name: str) -> str | None:
+    """By the ending before a noun that nothing lists: Goldener Löwe, Weißes Rauschen, Grüne Jugend, Wahre Finnen."""
+    behind = r"(?: (?:[A-ZÄÖÜ\d]|d[aei][smrn] |vo[nm] |für |i[nm] ).*)?"  # no sentence: Alte Liebe rostet nicht
+    found = re.fullmatch(rf"(\w+?e([rs]?)) [A-ZÄÖÜ][\w-]+?(e[nr])?{behind}", name)
+    if found is None or not (found[1] in listed_words("German")["adjectives"] or _SURE_ADJECTIVE.fullmatch(found[1])):
+        return None
+    return {"r": "m", "s": "n", "": "p" if found[3] else "f"}[found[2]]
 
 
 def _case(before: str) -> int:
@@ -300,11 +331,23 @@ def _german_gender(subject: str) -> str | None:
     if by_name or _TITLE.match(subject):
         return by_name
     words = subject.split()
-    head = words[_head(words)] if words else ""
-    for gender, listed in lists["nouns"].items():
-        if any(head == noun or _compound(head, noun) for noun in listed):
-            return gender
-    return None
+    return _noun_gender(words[_head(words)]) if words else None
+
+
+@cache
+def _noun_gender(word: str) -> str | None:
+    """m, f, n or p of a listed noun, of what is made of one, or of one behind a hyphen."""
+    lists = listed_words("German")
+    behind = word.rpartition("-")[2]  # Wolf-Preis
+    bare = not {word, behind}.isdisjoint(lists["no_compounds"])
+    return next(
+        (
+            gender
+            for gender, listed in lists["nouns"].items()
+            if any(noun == word or (not bare and (noun == behind or _compound(word, noun))) for noun in listed)
+        ),
+        None,
+    )
 
 
 def _is_adjective(word: str) -> bool:
@@ -318,17 +361,17 @@ def _head(words: list[str]) -> int:
     place = next((i for i, word in enumerate(words) if not _is_adjective(word)), -1)
     given = listed_words("German")["given_names"]  # which end as the adjectives of towns do: Peter Bank
     towns = 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in given
-    if towns and _office_gender(words[place]) is None:  # the Weimarer Republik, but Bürgermeister von Weimar
-        place += 1
-    return place
+    # the Weimarer Republik and Frankfurter Allgemeine Zeitung, but Bürgermeister von Weimar and Theater Basel
+    if towns and _noun_gender(words[place]) is None and _office_gender(words[place]) is None:
+        place = next((i for i in range(place + 1, len(words)) if not _is_adjective(words[i])), place + 1)
+    last = len(words) > 1 and re.fullmatch(listed_words("German")["last"], words[-1])  # Thalia Theater
+    return len(words) - 1 if last and _noun_gender(words[place]) is None else place
 
 
 def _compound(word: str, noun: str) -> bool:
     """Whether a word is made of a noun and others before it. Short nouns end too many names (Ararat, Österreich), so
     those that are safe are listed as endings, with a hyphen."""
     ending = noun.lower().removeprefix("-")
-    if word in listed_words("German")["no_compounds"]:  # Tennessee is no lake
-        return False
     return (len(noun) > 5 or noun[0] == "-") and word.lower().endswith(ending) and len(word) > len(ending)
 
 
@@ -337,17 +380,16 @@ def _declined(subject: str, gender: str, case: int) -> str:
     noun the ``s`` of the genitive."""
     ending = "en" if gender == "p" or case > 1 or (gender == "m" and case == 1) else "e"
     words, lists = subject.split(), listed_words("German")
-    last = subject in lists["with_s"] or "- und " in subject  # Süd- und Antarktisgebiete
+    last = subject in lists["with_s"] or re.fullmatch(r"(?:\w+ )?\S+- und \S+", subject)  # Süd- und Antarktisgebiete
     place = len(words) - 1 if last else _head(words)
-    for i, word in enumerate(words[:-1]):
-        if not _is_adjective(word):
-            break
-        words[i] = re.sub(r"e[rs]?$", ending, word)  # which leaves what has no ending: Christlich Demokratische
+    for i, word in enumerate(words[:place]):
+        if _is_adjective(word):  # not Frankfurter (Allgemeine Zeitung)
+            words[i] = re.sub(r"e[rs]?$", ending, word)  # which leaves what has no ending: Christlich Demokratische
     small = words[place].lower()
     if small.endswith(tuple(lists["adjectival"])):  # die Vorsitzende, der Vorsitzende, des Vorsitzenden
         words[place] = re.sub(r"e[rs]?$", ending, words[place])
     elif gender == "m" and case and small.endswith(tuple(lists["weak"])):
-        words[place] += "en"
+        words[place] += "n" if small.endswith("e") else "en"
     elif gender == "p" and case == 2:
         words[place] += "n" if re.search(r"e[lr]?$", words[place]) else ""
     elif gender in "mn" and case == 3 and _takes_s(subject, words[place]):
@@ -362,9 +404,9 @@ def _takes_s(subject: str, noun: str) -> bool:
     if noun in ("Haus", "Vatikan") or subject in lists["with_s"] or _GENITIVE_ES.search(noun):
         return subject not in lists["names"]["n"] or subject in lists["with_s"]
     if (
-        noun.endswith("s")
+        noun.endswith(("s", "x"))
         or noun in lists["without_s"]
-        or " of " in subject
+        or _FOREIGN.match(subject)
         or any(subject in lists["names"][gender] for gender in "mn")
     ):
         return False
