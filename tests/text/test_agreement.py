@@ -138,9 +138,22 @@ FRENCH = [
         "Frente Amplio": "préside l'organisation Frente Amplio", "SNCF": "préside la SNCF",
         "Les Républicains": "préside Les Républicains",
     }),
-    ("Le propriétaire de ce qui porte le nom de ", {
-        "Mary Rose": "de ce qui porte le nom de Mary Rose", "Andrea Doria": "de ce qui porte le nom d'Andrea Doria",
-        "Colisée": "propriétaire du Colisée", "USS Missouri": "propriétaire de l'USS Missouri",
+    ("Le propriétaire du bien ", {
+        "Mary Rose": "du bien « Mary Rose »", "Andrea Doria": "du bien « Andrea Doria »", "Normandie":
+        "du bien « Normandie »", "Tour Eiffel": "propriétaire de la Tour Eiffel", "Renault": "propriétaire de Renault",
+        "SNCF": "propriétaire de la SNCF", "USS Missouri": "propriétaire de l'USS Missouri",
+    }),
+    ("quel est le pays lié au nom ", {
+        "Vendée Globe": "le pays lié au nom « Vendée Globe »", "Loire": "le pays de la Loire", "Rhône": "pays du Rhône",
+        "Aix-en-Provence": "le pays d'Aix-en-Provence", "Saint-Jean-de-Luz": "le pays de Saint-Jean-de-Luz",
+        "Normandie": "le pays de la Normandie", "Le Havre": "le pays du Havre", "Saint-Siège": "pays du Saint-Siège",
+    }),
+    ("le pays auquel on rattache le nom ", {
+        "Belem": "rattache le nom « Belem »", "Les Ulis": "rattache Les Ulis", "Alpes": "rattache les Alpes",
+    }),
+    ("Le diffuseur de « ", {
+        "Intouchables": "diffuseur d'« Intouchables", "Kaamelott": "diffuseur de « Kaamelott", "L'Écume des jours":
+        "de « L'Écume des jours",
     }),
     ("La langue en usage sur le territoire nommé ", {
         "Bohuslän": "sur le territoire nommé Bohuslän", "France": "sur le territoire de la France", "Cuba":
@@ -276,14 +289,23 @@ def test_an_office_as_the_subject_of_a_statement() -> None:
     assert held == "Le poste de maire de Paris est occupé par X"
 
 
-def test_a_french_statement_suits_a_name_whose_article_nobody_knows() -> None:
+def test_french_wordings_suit_a_name_whose_article_nobody_knows() -> None:
     """Subjects other than persons are called what they are, quoted, or named behind a word that goes without one."""
     called = listed_words("French")["called"]
     bare = ("« ", "nom de ", "celui de ", "fonction de ", "poste de ", *(f"{words} " for words in called))
+    of_places_and_persons = {"P6", "P35", "P53", "P122", "P140", "P241", "P421", "P463"}  # are asked by the name alone
     for relation, worded in language_of("fr").relations.items():
         if subject_kind(relation) != "person" and relation != "P53":  # whose family is told
-            for template in worded.cloze:
+            asked = () if relation in of_places_and_persons else worded.questions
+            for template in (*worded.cloze, *asked):
                 assert template.split("[SUBJ]")[0].endswith(bare), f"{relation}: {template}"
+
+
+def test_french_words_that_are_quoted_are_those_that_call_a_name() -> None:
+    french = listed_words("French")
+    nouns = {noun for words in french["called"] for noun in words.replace("'", " ").split()[-1:]}
+    assert {*french["goods"]} < {*french["quoted"]} < nouns
+    assert language_of("fr").question("qui possède le bien [SUBJ] ?", "Belem") == "qui possède le bien « Belem » ?"
 
 
 def test_no_french_name_that_is_listed_as_bare_has_an_article() -> None:

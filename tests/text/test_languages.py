@@ -36,9 +36,9 @@ PREPOSITIONS = {
     "pt": "a ante até com como contra da de desde do em entre na no para pela pelo por sob sobre",
 }
 OBJECT_OF = {
-    "fr": "a abrite anime caractérise chapeaute composent comprend compte contient contrôle diffuse dirige développe "
-    "détient englobe entraîne entretient exploite fabrique finance inclut interprète occupe parraine possède préside "
-    "présente publie rattache-t-on régit situe-t-on utilise jouer suivre trouver",
+    "fr": "a abrite anime caractérise chapeaute classe-t-on composent comprend compte contient contrôle diffuse dirige "
+    "développe détient englobe entraîne entretient exploite fabrique finance inclut interprète occupe parraine possède "
+    "préside présente publie rattache-t-on régit situe-t-on utilise jouer suivre trouver",
     "de": "beherbergt besitzt betreibt bringt entwickelt führt hat hält kontrolliert leitet man moderiert nutzt spielt "
     "sponsert stellt strahlt trainiert trägt umfasst unterstützt veröffentlicht zählt",
     "es": "alberga conduce desarrolla emite encontrar fabrica incluye interpreta ocupa opera posee presenta preside "
@@ -75,7 +75,7 @@ def may_agree(template: str, code: str) -> bool:
     word = before.rsplit(" ", 1)[-1].lower()
     if code == "pt" and before.endswith(tuple(BARE_BEHIND)):  # o programa Os Trapalhões: one programme
         return False
-    by_one = re.search(r"\bon (?:rattache|situe)$", before)  # à laquelle on rattache les Windsor
+    by_one = re.search(r"\bon (?:classe|rattache)$", before)  # à laquelle on rattache les Windsor
     if re.search(r"\bse \w+$", before):  # se emiten
         return True
     return not (word.strip("(") in PREPOSITIONS[code].split() + OBJECT_OF[code].split() or by_one or word.endswith("„"))

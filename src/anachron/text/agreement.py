@@ -78,15 +78,19 @@ def in_doubt(subject: str, language: str) -> bool:
 
 def _french(before: str, subject: str) -> tuple[str, str]:
     """Templates call their subject what it is where a name alone may lack its article ("de l'organisation Corriere
-    della Sera"). That gives way to an article that is known ("du Monde") and to names that are ``bare`` ("d'EDF")."""
-    if before.endswith("« "):
-        return before, subject  # a name that is quoted stays bare
+    della Sera"). That gives way to an article that is known ("du Monde") and to names that are ``bare`` ("d'EDF").
+    Behind words for things of many kinds, the ``quoted``, a name stays in quotation marks (« Belem »)."""
+    if before.endswith("« "):  # a name that is quoted stays bare
+        return (re.sub(r"\bde « $", "d'« ", before) if _elides(subject) else before), subject
     lists, plain = listed_words("French"), subject.replace("\u2019", "'")
     own = None if subject in _WITHOUT else re.match(r"(?:les?|la) (?=\S)|l'(?=\w)", plain, re.IGNORECASE)
     found = own[0].strip().lower() if own else _french_article(before, plain)
-    called = re.search(rf"(?<!\w)({'|'.join(lists['called'])}) $", before)
-    if called and (found or plain in lists["bare"]):
-        before = before[: called.start()] + lists["called"][called[1]]
+    if called := re.search(rf"(?<!\w)({'|'.join(lists['called'])}) $", before):
+        noun = re.split(r"[ ']", called[1])[-1]
+        if _needs_no_noun(noun, plain, found):
+            before = before[: called.start()] + lists["called"][called[1]]
+        elif noun in lists["quoted"]:
+            return before, f"« {subject} »"
     if found is None:
         return (re.sub(r"\b([Dd])e $", r"\1'", before) if _elides(subject) else before), subject
     contracted = _french_contraction(before, found)
@@ -95,6 +99,16 @@ def _french(before: str, subject: str) -> tuple[str, str]:
     if own:
         return before, subject
     return before, found + ("" if found == "l'" else " ") + subject
+
+
+def _needs_no_noun(noun: str, name: str, article: str | None) -> bool:
+    """Whether a name stands alone where a template calls it ``noun``: its article is known, or that it has none. Among
+    ``goods`` a name may be that of a place as well: la Normandie is a region, and le Normandie a ship."""
+    lists = listed_words("French")
+    if noun not in lists["goods"]:
+        return bool(article or name in lists["bare"] or re.fullmatch(lists["bare_towns"], name))
+    a_word = re.fullmatch(r"[A-ZÉ][^ A-Z]+", name) and any(name in listed for listed in lists["names"].values())
+    return bool(article and not a_word) or name in lists["bare"]
 
 
 def _french_article(before: str, name: str) -> str | None:
