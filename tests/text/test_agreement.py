@@ -189,7 +189,7 @@ SPANISH = [
     }),
     ("La residencia oficial de ", {
         "papa": "del papa", "alcalde de París": "del alcalde de París", "reina de Dinamarca":
-        "de la reina de Dinamarca", "Canciller de Alemania": "del Canciller de Alemania", "Rey": "de Rey",
+        "de la reina de Dinamarca", "Canciller de Alemania": "del Canciller de Alemania", "Rey": "del Rey",
     }),
     ("El edificio que sirve de residencia oficial a ", {
         "presidente de Chile": "al presidente de Chile", "papa": "al papa",
@@ -213,17 +213,18 @@ SPANISH = [
         "papa": "del papa", "reina de Dinamarca": "de la reina de Dinamarca", "Taoiseach": "cargo o titular Taoiseach",
     }),
     ("El edificio que sirve de residencia oficial al cargo o titular ", {"papa": "al papa"}),
-    ("La interpretación de la obra ", {
-        "Casa de muñecas": "la obra Casa de muñecas", "Guerra y paz": "la obra Guerra y paz",
-        "el Quijote": "la obra el Quijote",
-    }),
+    ("La interpretación de «", {"Casa de muñecas": "de «Casa de muñecas", "Premios Goya": "de «Premios Goya"}),
     ("La redacción de la publicación ", {
         "New York Times": "la publicación New York Times", "El País": "la publicación El País",
     }),
-    ("El país del lugar conocido como ", {
-        "Puente Genil": "como Puente Genil", "Alpes": "como los Alpes", "India": "como la India",
-        "catedral de Colonia": "como la catedral de Colonia",
-        "Museo del Prado": "como el Museo del Prado", "Río Amazonas": "como Río Amazonas", "el Congo": "como el Congo",
+    ("El país de ", {
+        "Puente Genil": "de «Puente Genil»", "Alpes": "de los Alpes", "India": "de la India", "La Haya": "de La Haya",
+        "catedral de Colonia": "de la catedral de Colonia", "Mulhacén": "de «Mulhacén»", "Inditex": "de «Inditex»",
+        "Museo del Prado": "del Museo del Prado", "Río Amazonas": "del Río Amazonas", "el Congo": "del Congo",
+    }),
+    ("El equipo de ", {
+        "Papa Francisco": "del Papa Francisco", "Papa Roach": "de Papa Roach", "Rey Mysterio": "de Rey Mysterio",
+        "Reina Isabel II": "de la Reina Isabel II",
     }),
     ("El cargo de ", {"papa": "de papa", "Primer ministro": "de Primer ministro", "rey de España": "de rey de España"}),
 ]  # fmt: skip

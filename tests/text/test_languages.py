@@ -41,8 +41,8 @@ OBJECT_OF = {
     "préside présente publie rattache-t-on régit situe-t-on utilise jouer suivre trouver",
     "de": "beherbergt besitzt betreibt bringt entwickelt führt hat hält kontrolliert leitet man moderiert nutzt spielt "
     "sponsert stellt strahlt trainiert trägt umfasst unterstützt veröffentlicht zählt",
-    "es": "alberga conduce desarrolla emite encontrar fabrica incluye interpreta ocupa opera posee presenta preside "
-    "publica seguir",
+    "es": "conduce desarrolla emite fabrica incluye interpreta ocupa opera posee presenta preside publica seguir "
+    "situar ubicar",
     "pt": "abrange abriga acompanhar apresenta capitaneia conduz controla desenvolve dirige edita encontrar fabrica "
     "inclui incluem interpreta lidera opera ocupa patrocina possui preside publica transmite treina têm tem",
 }
@@ -51,7 +51,7 @@ OBJECT_OF = {
 def uncalled_in_spanish(before: str) -> str:
     """What stands before a subject whose article is known: "la sede de" for "la sede de la entidad"."""
     spanish = language_files()["es"]["agreement"]
-    if before.endswith(tuple(spanish["bare_behind"])):  # el programa Los Simpson: one programme
+    if before.endswith(tuple(spanish["bare_behind"])):  # la publicación Los Lunes: one newspaper
         return "de"
     nouns = "|".join(spanish["called"])
     return re.sub(rf"\b(?:(de|a)(?:l| la)|el|la) (?:{nouns})$", lambda found: found[1] or "", before).rstrip()

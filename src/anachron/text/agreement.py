@@ -165,7 +165,10 @@ def _elides(name: str) -> bool:
 
 def _spanish(before: str, subject: str) -> tuple[str, str]:
     """Templates call their subject what it is ("del equipo Arsenal de Kiev"), which gives way to an article that is
-    known ("del Real Madrid"); a title stays bare behind what it is ("la obra Casa de muñecas")."""
+    known ("del Real Madrid"). Where its kinds are too many for that, an unknown name is
+    quoted ("la ubicación de «Guernica»"), but for such as only places have (``never_quoted``)."""
+    if before.endswith("«"):
+        return before, subject  # a name that is quoted stays bare
     lists = listed_words("Spanish")
     own = re.match(r"(el|la|los|las) (?=\S)", subject)  # in small letters: El País is a name
     name = subject[own.end() :] if own else subject
@@ -173,14 +176,10 @@ def _spanish(before: str, subject: str) -> tuple[str, str]:
         return before, name
     called = re.search(rf"(?<!\w)(?:(de|a)(?:l| la)|el|la) (?:{'|'.join(lists['called'])}) $", before)
     plain = before[: called.start()] + (f"{called[1]} " if called[1] else "") if called else before
-    if own:
-        article: str | None = own[1]
-    elif name.split(" ")[0] in lists["nouns_of_places"] and is_behind(before, lists["named_behind"]):
-        article = listed_article(name, lists["names"], {})  # el lugar conocido como Puente Genil, which is a town
-    else:
-        article = _spanish_article(plain, name)
+    article = own[1] if own else _spanish_article(plain, name)
     if article is None:
-        return before, name
+        placed = is_behind(before, lists["quoted_behind"]) and not re.match("|".join(lists["never_quoted"]), name)
+        return before, f"«{name}»" if placed else name
     if article == "el" and (found := re.search(r"(?<!\w)(de|a) $", plain)):
         return f"{plain[: found.end() - 1]}l ", name
     return plain, f"{article} {name}"
@@ -196,7 +195,9 @@ def _spanish_article(before: str, name: str) -> str | None:
     # the noun behind it says the gender, also where it ends the name
     if article is None and (first in lists["before_nouns"] or _NUMBERED.fullmatch(first)):
         article = listed_article(f"{rest} ...", {}, lists["nouns"])
-    article = article or listed_article(name, lists["names"], lists["nouns"]) or office_article(before, name, "Spanish")
+    office = name[0].lower() + name[1:] if is_behind(before, lists["office_behind"]) else name  # a capital is no name
+    article = article or listed_article(name, lists["names"], lists["nouns"])
+    article = article or office_article(before, office, "Spanish")
     if article is None:
         plural = is_nicknamed(name, "Spanish") and not name.startswith("Los ")
         article = "los" if plural else "el" if is_club(name) else article_by_ending(name, lists["endings"])
