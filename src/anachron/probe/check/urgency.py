@@ -8,6 +8,7 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.data.own.columns import names_in_cell
+from anachron.data.own.rows import group_of
 from anachron.data.updates.case_table import STALE_COLUMNS
 from anachron.io.files import Json
 from anachron.probe.check.levels import WRONG_PERIOD
@@ -44,12 +45,14 @@ def stale_updates(stale: Iterable[Json], facts: CheckedFacts) -> pl.DataFrame:
     English statements are found, is left out where the facts are in another language.
     """
     given = {(item.fact.subject, item.fact.relation, item.fact.object): item for item in facts.given}
+    all_given = {(*group_of(item), item.fact.object): item for item in facts.data.given}  # those beyond a limit too
     rows: dict[str, Json] = {}
     for fact in sorted(stale, key=lambda fact: -Date.parse(fact["since"]).first_day):
         item = given[fact["subject"], fact["relation"], fact["new"]]
         id = item.fact.relation_id if facts.data.language is None else None
-        old = given[fact["subject"], fact["relation"], fact["old"]].periods[-1]
-        dates = {"date": fact["since"], "old_start": str(old.start), "old_end": fact["old_until"]}
+        old = all_given.get((*group_of(item), fact["old"]))
+        dates = {"date": fact["since"], "old_end": fact["old_until"]}
+        dates["old_start"] = None if old is None else str(old.periods[-1].start)
         names = "|".join(item.aliases)
         if names and names_in_cell(names)[0] != item.aliases:  # a name that would be taken for several
             names = json.dumps(item.aliases, ensure_ascii=False)
