@@ -53,7 +53,7 @@ def read_changes(
     try:
         columns = set(column_names(name))
         # a table by other names, or in another kind of file, than one of changes
-        table = not (reading.columns or columns >= {*NEEDED}) and {*NEEDED} <= {*known_columns(name)}
+        table = not (reading.recorded() or columns >= {*NEEDED}) and {*NEEDED} <= {*known_columns(name)}
         if columns >= _OF_UPDATES or table:
             cases = load_cases(str(name))
             for note in cases.notes:
