@@ -636,7 +636,7 @@ def test_without_the_hub_library_the_extra_is_named(monkeypatch):
         ("set.jsonl", '{"a": 1}\n{', r"line 2: not valid JSON|fields a, which is not a known kind of update"),
         ("set.jsonl", "[1]", r"set\.jsonl, line 1: expected an object, found list"),
         ("set.parquet", "PAR1", "cannot read"),
-        ("set.csv", "a,b", r"cannot be read from \.csv; use \.json, \.jsonl, \.ndjson, \.parquet"),
+        ("set.csv", "a,b", r"the table lacks the columns subject, old, new, prompt or relation"),
         ("set", "a,b", r"cannot be read from this; use \.json"),
     ],
 )

@@ -1,5 +1,6 @@
 """``check``."""
 
+import shlex
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -104,7 +105,9 @@ def check(
         typer.Option(help="Facts with subject, relation, object, start, end: CSV, spreadsheet, JSON or Parquet."),
     ],
     out: Annotated[
-        Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page."), NAMED_FOLDER
+        Path,
+        typer.Option(help="Run folder for verdicts.csv, stale.csv, check.json and, in report/, the page."),
+        NAMED_FOLDER,
     ] = DEFAULT_RUN,
     reading: ReadingOptions,
     as_of: AsOf = None,
@@ -148,7 +151,8 @@ def check(
         return
     with models.opened(model, out, label, reuse) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
-    _tell(found, gate, page=page, as_json=json_)
+    edited_here = scorer.backend == "transformers" and scorer.edit is None
+    _tell(found, gate, page=page, as_json=json_, model=model if edited_here else None)
 
 
 def _cost(
@@ -168,9 +172,12 @@ def _with_decoys(facts: "CheckedFacts", number: int | None) -> "CheckedFacts":
     return replace(facts, data=with_decoys(facts.data, number) if number else without_decoys(facts.data))
 
 
-def _tell(found: "Check", gate: GateOptions, *, page: bool, as_json: bool) -> None:
-    """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command."""
-    from anachron.probe.check.check import write_junit
+def _tell(found: "Check", gate: GateOptions, *, page: bool, as_json: bool, model: str | None) -> None:
+    """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command.
+
+    model: what ``evaluate`` would open; None where that is none that can be edited.
+    """
+    from anachron.probe.check.check import STALE_FILE, write_junit
     from anachron.probe.check.history import append_history
     from anachron.report.studies import write_report
 
@@ -185,6 +192,9 @@ def _tell(found: "Check", gate: GateOptions, *, page: bool, as_json: bool) -> No
         _print(found)
         if report is not None:
             say(f"page: {report}")
+        if found.stale and model is not None:
+            words = ["anachron", "evaluate", model, "--updates", str(folder / STALE_FILE), "--methods", "FT,PROMPT"]
+            say(f"update it: {shlex.join(words)}")
     if not found.judged:
         raise typer.Exit(NOT_JUDGED)
     if not found.passed:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Updates = Annotated[
     str,
     typer.Option(
-        help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE, AToKe; .json, "
-        ".jsonl, .parquet)."
+        help="mini-updates, a hub name, or a file: a table of subject, old, new and prompt or relation (CSV, "
+        "spreadsheet, JSON, Parquet), or WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE, AToKe."
     ),
 ]
 

@@ -330,12 +330,15 @@ class UpdatesOptions:
     dataset_revision: DatasetRevision = None
 
     def load(self, name: str) -> Any:
+        from anachron.cli.output import tell_notes
         from anachron.data.updates.cases import load_cases
 
-        return load_cases(
+        cases = load_cases(
             name, split=self.split, revision=self.dataset_revision, scenario=split_commas(self.scenario),
             limit=self.limit,
         )  # fmt: skip
+        tell_notes(cases.notes)
+        return cases
 
 
 def split_commas(text: str) -> tuple[str, ...]:

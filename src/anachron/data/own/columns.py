@@ -42,7 +42,36 @@ HEADERS = {
     ),
     "question": ("", "Frage", "", "pregunta", "pergunta"),
 }  # fmt: skip
-_MEANT = {plain(word): known for known, words in HEADERS.items() for word in ", ".join(words).split(", ") if word}
+# The same of a table of updates, whose ``date`` is that from which the new object holds.
+UPDATES_KNOWN = (
+    "subject", "relation", "prompt", "old", "new", "date", "old_start", "old_end", "relation_id", "subject_id",
+    "aliases", "question", "case_id",
+)  # fmt: skip
+UPDATE_HEADERS = {
+    **{known: HEADERS[known] for known in ("subject", "relation", "question")},
+    "prompt": ("sentence, statement", "Satz", "phrase", "frase", "frase"),
+    "old": (
+        "old object, old value, previous, ground truth", "alt, bisher, alter Wert", "ancien, ancienne, ancienne valeur",
+        "antiguo, antigua, anterior, valor anterior", "antigo, antiga, anterior, valor anterior",
+    ),
+    "new": (
+        "new object, new value, target new", "neu, neuer Wert", "nouveau, nouvelle, nouvelle valeur",
+        "nuevo, nueva, valor nuevo", "novo, nova, valor novo",
+    ),
+    "date": (
+        "since, from, start, start date, date of change", "Datum, seit, ab, von", "depuis, début, date de début",
+        "fecha, desde, inicio, fecha de inicio", "data, desde, início, data de início",
+    ),
+    "old_end": ("old until", "alt bis", "", "", ""),
+}  # fmt: skip
+
+
+def _meanings(headers: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Word, as `plain` writes it -> the column that it means."""
+    return {plain(word): known for known, words in headers.items() for word in ", ".join(words).split(", ") if word}
+
+
+_MEANT, _OF_UPDATES = _meanings(HEADERS), _meanings(UPDATE_HEADERS)
 # Those that only German, French, Spanish and Portuguese have
 WESTERN = frozenset(plain(word) for _, *words in HEADERS.values() for word in ", ".join(words).split(", ") if word)
 # Columns of a file with the first or last date of a life, and what they are called of a fact that is asked.
@@ -62,13 +91,33 @@ def canonical(name: str) -> str:
     return LABELS.get(name.strip()) or SYNONYMS.get(small, small)
 
 
-def by_words(columns: Sequence[str], wanted: Collection[str] = KNOWN) -> dict[str, list[str]]:
-    """Known name -> the columns that mean it by `HEADERS`."""
+def by_words(
+    columns: Sequence[str], wanted: Collection[str] = KNOWN, meant: Mapping[str, str] = _MEANT
+) -> dict[str, list[str]]:
+    """Known name -> the columns that mean it by words, those of `HEADERS` where not others are given."""
     found: dict[str, list[str]] = defaultdict(list)
     for column in columns:
-        if (known := _MEANT.get(plain(column))) in wanted and known is not None:
+        if (known := meant.get(plain(column))) in wanted and known is not None:
             found[known].append(column)
     return found
+
+
+def update_columns(columns: Sequence[str]) -> dict[str, str]:
+    """Known name of a table of updates (`UPDATES_KNOWN`) -> name in the file, of those that it has.
+
+    Words of `UPDATE_HEADERS` count for what is missing. Raises `DataError` for two columns of one meaning.
+    """
+    meant: dict[str, list[str]] = defaultdict(list)
+    for column in columns:
+        if (known := canonical(column)) in UPDATES_KNOWN:
+            meant[known].append(column)
+    taken = {column for of in meant.values() for column in of}
+    rest = [column for column in columns if column not in taken]
+    meant |= by_words(rest, [known for known in UPDATES_KNOWN if known not in meant], _OF_UPDATES)
+    for known, of in meant.items():
+        if len(of) > 1:
+            raise DataError(f"the columns {of[0]!r} and {of[1]!r} both mean {known}; keep one of them")
+    return {known: of[0] for known, of in meant.items()}
 
 
 def named_columns(

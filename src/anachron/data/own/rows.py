@@ -144,20 +144,32 @@ def _settled(
     """
     dated = [names["start"], names["end"], *(name for name in rows[0] if canonical(name) in LIVES)]
     texts = [row.get(name) for row in rows for name in dated]
-    order, shown = (reading.dates, ()) if reading.dates else settled_order(texts)
+    otherwise = ", or say which is meant by --dates dmy (day first) or mdy (month first)"
+    order = order_of_dates(texts, notices, reading.dates, otherwise)
+    return replace(reading, dates=order) if any(map(needs_order, texts)) else reading
+
+
+def order_of_dates(
+    texts: Sequence[Any], notices: Notices, said: Order | None = None, otherwise: str = ""
+) -> Order | None:
+    """The order of day and month that dates show, where it is not said; None where none shows it.
+
+    Raises `DataError` where they contradict each other. otherwise: what can be done about it besides rewriting them.
+    """
+    order, shown = (said, ()) if said else settled_order(texts)
     if len(shown) > 1:
         raise DataError(
             f"its dates have two orders of day and month, as {shown[0]!r} and {shown[1]!r} show, and none is sure; "
-            "write the year first, 2009-01-20, or say which is meant by --dates dmy (day first) or mdy (month first)"
+            f"write the year first, 2009-01-20{otherwise}"
         )
     unsure = next(filter(needs_order, texts), None)
-    if unsure is None or order is None:
-        return reading
-    by = "" if reading.dates else ", for its dots" if shown[0] == unsure else f", as {shown[0]!r} shows"
-    notices.add(
-        "dates", f"dates such as {unsure!r} are read {FIRST[order]}, as {read_date(without_words(unsure), order)}{by}"
-    )
-    return replace(reading, dates=order)
+    if unsure is not None and order is not None:
+        by = "" if said else ", for its dots" if shown[0] == unsure else f", as {shown[0]!r} shows"
+        notices.add(
+            "dates",
+            f"dates such as {unsure!r} are read {FIRST[order]}, as {read_date(without_words(unsure), order)}{by}",
+        )
+    return order
 
 
 def _found(names: Mapping[str, str], reading: Reading, notices: Notices) -> Reading:
@@ -194,13 +206,13 @@ def _values(
 
     for column, value in given.items():
         if column in (*SIDES, *TEXTS):
-            check(column, _text, value, column)
+            check(column, cell_text, value, column)
         elif column in NUMBERS:
             check(column, _number, value)
         elif column == "aliases":
-            check(column, _aliases, value, number, notices)
+            check(column, cell_names, value, number, notices)
     if "relation" not in values and "relation" not in {fault.column for fault in faults}:
-        check("relation", _text, None, "relation")
+        check("relation", cell_text, None, "relation")
     for side in SIDES if not faults else ():
         check(side, _label, values[side], values.get(f"{side}_id"), side)
     check("start", _start, given["start"], order)
@@ -236,7 +248,7 @@ def _period(start: Any, end: Any) -> Period:
     return Period(start, end)
 
 
-def _text(value: Any, column: str) -> str | None:
+def cell_text(value: Any, column: str) -> str | None:
     if isinstance(value, bool) or not (value is None or isinstance(value, str | int)):
         raise DataError(f"{value!r} is a {type(value).__name__}; give one text")
     text = " ".join(str(value).split()) if value is not None else ""
@@ -276,7 +288,7 @@ def _number(value: Any) -> float | None:
     return number
 
 
-def _aliases(value: Any, number: int, notices: Notices) -> tuple[str, ...]:
+def cell_names(value: Any, number: int, notices: Notices) -> tuple[str, ...]:
     parts, listed = names_in_cell(value) if isinstance(value, str) else (() if value is None else value, False)
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise DataError(f"{value!r} is neither a text nor a list of texts; write names with '|' between them")

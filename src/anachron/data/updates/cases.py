@@ -1,6 +1,6 @@
 """Update data sets, read into plain records, from files, the hub or the package.
 
-They are of WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE and AToKe.
+They are of WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE and AToKe, or tables of old and new objects.
 
 The format is recognised by the fields of the records, never by the name of the file. A record that breaks its format
 is refused with its number; one that follows it but cannot be an update (its subject is not in its prompt, its target is
@@ -21,12 +21,15 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import SCENARIOS
 from anachron.core.sameness import name_key, same_name
 from anachron.data.loaders import read_hub
+from anachron.data.own.files import ENDINGS as TABLE_ENDINGS
+from anachron.data.own.files import column_names
 from anachron.data.updates.case_atoke import REQUIRED as ATOKE_REQUIRED
 from anachron.data.updates.case_atoke import atoke_case, atoke_start, atoke_steps, is_atoke
 from anachron.data.updates.case_mquake import MQUAKE_REQUIRED, mquake_case
 from anachron.data.updates.case_records import EditCase, NeighbourFact, Part
 from anachron.data.updates.case_requests import counterfact_case, counterfact_start, flat_case, is_nq, zsre_case
 from anachron.data.updates.case_ripple import RIPPLE_REQUIRED, ripple_case
+from anachron.data.updates.case_table import NEEDED, UNCHANGED, CaseTable, known_columns, read_case_table
 from anachron.data.updates.case_wikifactdiff import REQUIRED, update_case, update_scenario, update_start
 from anachron.io.files import Json, iterate_jsonl, read_json, rows_fingerprint
 from anachron.io.tables import read_table, refuse_halves
@@ -43,7 +46,7 @@ class CaseSet:
     """The updates of a data set, in its order, and how many were left out and why.
 
     latest_change: the latest date of a change in the whole data set, of what was left out too; None where no update
-    says its date, or nobody looked (a set that is put together by hand).
+    says its date, or nobody looked (a set that is put together by hand). notes: what was noticed in a table.
     """
 
     name: str
@@ -51,6 +54,7 @@ class CaseSet:
     cases: tuple[EditCase, ...]
     left_out: dict[str, int] = field(default_factory=dict)
     latest_change: str | None = None
+    notes: tuple[str, ...] = ()
 
     def fingerprint(self) -> str:
         """SHA-256 of the updates themselves: the same for the same content in any file format."""
@@ -96,8 +100,9 @@ def load_cases(
     """Load and check the updates of a data set.
 
     name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact, zsRE,
-        RippleEdits, MQuAKE or AToKe; the bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which
-        needs ``anachron[hub]``.
+        RippleEdits, MQuAKE or AToKe, or a table of old and new objects (also .csv, .tsv, a spreadsheet; see
+        `anachron.data.updates.case_table`), of which rows that change nothing are left out; the bundled
+        ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
     split, revision: of a hub data set.
     scenario: keep the updates of this one, or these (`anachron.core.facts.SCENARIOS`); None keeps all. Only
         WikiFactDiff knows others than replacements.
@@ -116,7 +121,10 @@ def load_cases(
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: at least one update must be kept; give 1 or more, or leave it out")
     reading = _Reading(name, wanted)
-    for number, row in enumerate(_records(name, split, revision), 1):
+    records, table = _records(name, split, revision)
+    for number, row in enumerate(records, 1):
+        if number in table.unchanged:
+            continue
         try:
             for step in atoke_steps(row, number):
                 reading.add(number, step)
@@ -126,10 +134,11 @@ def load_cases(
     kept = cases[:limit]
     if reading.form is _WIKIFACTDIFF and not reading.drawn:
         kept = [replace(case, random=facts) for case, facts in zip(kept, draw_random(cases, limit, seed), strict=True)]
-    left_out = {f"scenario {other}": count for other, count in reading.others.items()}
+    left_out = {UNCHANGED: len(table.unchanged)} if table.unchanged else {}
+    left_out |= {f"scenario {other}": count for other, count in reading.others.items()}
     if len(kept) < len(cases):
         left_out[BEYOND_LIMIT] = len(cases) - len(kept)
-    return CaseSet(name, reading.format, tuple(kept), left_out, reading.latest_change)
+    return CaseSet(name, reading.format, tuple(kept), left_out, reading.latest_change, table.notes)
 
 
 def select_records(
@@ -141,7 +150,7 @@ def select_records(
     counted from 0.
     """
     wanted, kept = set(case_ids), []
-    for number, row in enumerate(_records(name, split, revision), 1):
+    for number, row in enumerate(_records(name, split, revision)[0], 1):
         record = Part(row, f"record {number}").record()
         ids = [step.get("case_id") for step in atoke_steps(row, number)]
         if wanted & {str(number - 1 if id is None else id) for id in ids}:
@@ -275,6 +284,7 @@ def _recognised(record: Part) -> UpdateFormat:
         )
     if not forms:
         known = "; ".join(f"{form.about}: {', '.join(form.required)}" for form in FORMATS)
+        known += f"; a table of old and new objects: {NEEDED}"
         raise DataError(
             f"{record.where} has the fields {', '.join(map(str, row)) or 'of no format'}, which is not a known "
             f"kind of update; give those of one of {known}"
@@ -309,27 +319,42 @@ def draw_random(cases: list[EditCase], limit: int | None, seed: int) -> Iterator
         yield tuple(replace(fact, dist=None) for fact in others[:DRAWN])
 
 
-def _records(name: str, split: str | None, revision: str | None) -> Iterable[object]:
-    path = Path(name)
-    local = path.is_file() or path.suffix in (*ENDINGS, ".csv")
+def _records(name: str, split: str | None, revision: str | None) -> tuple[Iterable[object], CaseTable]:
+    """The records of a data set; and where it is a table of old and new objects, that."""
+    path, none = Path(name), CaseTable(())
+    suffix = path.suffix.casefold()
+    local = path.is_file() or suffix in TABLE_ENDINGS
     if (local or name == MINI_UPDATES) and (split or revision):
         raise ConfigError(f"{name} is not a hub data set, so it has no split and no revision; leave them out")
-    if name == MINI_UPDATES:
-        return _rows(import_module("anachron.data.bundled.mini_updates").mini_updates())  # a large table that few need
+    if name == MINI_UPDATES:  # a large table that few need
+        return _rows(import_module("anachron.data.bundled.mini_updates").mini_updates()), none
     if not local:
-        return _rows(read_hub(name, split, revision, (MINI_UPDATES,)))
-    if path.suffix not in ENDINGS:
-        raise DataError(f"{name}: updates cannot be read from {path.suffix or 'this'}; use {', '.join(ENDINGS)}")
-    if path.suffix == ".parquet":
-        return _rows(read_table(path))
+        return _rows(read_hub(name, split, revision, (MINI_UPDATES,))), none
+    if suffix not in TABLE_ENDINGS:
+        endings = ", ".join(dict.fromkeys((*ENDINGS, *TABLE_ENDINGS)))
+        raise DataError(f"{name}: updates cannot be read from {path.suffix or 'this'}; use {endings}")
+    if suffix not in ENDINGS or _is_table(name):
+        table = read_case_table(name)
+        return table.records, table
+    if suffix == ".parquet":
+        return _rows(read_table(path)), none
     if path.is_file():
         refuse_halves(path, path)
-    if path.suffix != ".json":
-        return iterate_jsonl(path)
+    if suffix != ".json":
+        return iterate_jsonl(path), none
     content = read_json(path)
     if not isinstance(content, list):
         raise DataError(f"{name} holds one {type(content).__name__}, not a list of records; write [record, record]")
-    return content
+    return content, none
+
+
+def _is_table(name: str) -> bool:
+    """Whether a file of records holds a table of old and new objects: it has the mark of no format.
+
+    EasyEdit's flat records, which have a prompt as well, say ``target_new``.
+    """
+    marks = {form.mark for form in FORMATS if form is not _FLAT} | {"target_new"}
+    return marks.isdisjoint(column_names(name)) and "new" in known_columns(name)
 
 
 def _rows(table: pl.DataFrame) -> Iterator[Json]:

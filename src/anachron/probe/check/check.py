@@ -16,7 +16,7 @@ from anachron.probe.backends import respondent_of
 from anachron.probe.check.gate import Gate, Outcome, junit, outcomes
 from anachron.probe.check.present import holding
 from anachron.probe.check.questions import CheckedFacts, read_facts
-from anachron.probe.check.urgency import stale_facts, stale_in_words, urgent_first
+from anachron.probe.check.urgency import stale_facts, stale_in_words, stale_updates, urgent_first
 from anachron.probe.check.verdicts import VERDICTS, VERDICTS_FILE, verdict_in_words
 from anachron.probe.respondent import JudgedFacts, Respondent
 from anachron.probe.runs import recorded_as_of
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
     from anachron.probe.run import ProbeSettings
 
-SUMMARY_FILE = "check.json"
+SUMMARY_FILE, STALE_FILE = "check.json", "stale.csv"
 
 
 @dataclass(frozen=True)
 class Check:
     """What a check found.
 
-    folder: the run folder, with ``verdicts.csv`` and ``check.json``. verdicts: one row a fact of the file, those that
-    could not be asked too; columns: name, subject, relation, object, periods, question, then those of
+    folder: the run folder, with ``verdicts.csv``, ``check.json`` and ``stale.csv``. verdicts: one row a fact of the
+    file, those that could not be asked too; columns: name, subject, relation, object, periods, question, then those of
     `anachron.probe.check.verdicts.VERDICT_SCHEMA`, ``timeline``, ``present`` (current, stale, nothing to compare with,
     or null), ``answer`` and ``answer_until``, and ``left_out``, why a fact was not asked with dates. outcomes: the
-    demands. more: what the summary says beside, of a model that was asked for answers.
+    demands. more: what the summary says beside, of a model that was asked for answers. updates: the stale facts as
+    `anachron.probe.check.urgency.stale_updates` has them.
     """
 
     folder: Path
@@ -46,6 +47,7 @@ class Check:
     outcomes: list[Outcome]
     as_of: Date
     more: Json = field(default_factory=dict)
+    updates: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def passed(self) -> bool:
@@ -95,8 +97,8 @@ def check(
     settings: of a model that is scored. baseline: the folder of an earlier check or probe of these facts. reading: how
     a file is read.
 
-    Writes ``verdicts.csv`` and ``check.json`` into the folder. Raises as `read_facts` and `anachron.run_probe`, what
-    the model raises, and `ConfigError` for impossible demands.
+    Writes ``verdicts.csv``, ``check.json`` and ``stale.csv`` into the folder. Raises as `read_facts` and
+    `anachron.run_probe`, what the model raises, and `ConfigError` for impossible demands.
     """
     callbacks, gate, folder = callbacks or Callbacks(), gate or Gate(), Path(out)
     if not isinstance(facts, CheckedFacts):
@@ -105,7 +107,8 @@ def check(
     judged = respondent_of(model, settings).judge(facts, folder, gate, earlier, callbacks)
     verdicts, present = _verdicts(facts, judged), judged.present
     met = outcomes(gate, verdicts, present, judged.loss, dated=judged.dated, holding=holding(facts.questions))
-    found = Check(folder, judged.label, verdicts, present, met, facts.as_of, judged.more)
+    updates = stale_updates(stale_facts(verdicts, present), facts)
+    found = Check(folder, judged.label, verdicts, present, met, facts.as_of, judged.more, updates)
     write_found(found)
     return found
 
@@ -114,6 +117,7 @@ def write_found(found: Check) -> None:
     """Write what a check found into its run folder, and the checksums into its record."""
     with reopen_run(found.folder) as run:
         run.write_table(VERDICTS_FILE, found.verdicts)
+        run.write_table(STALE_FILE, found.updates)
         run.write_json(SUMMARY_FILE, found.summary)
 
 

@@ -1,13 +1,19 @@
 """What a reader of a check needs first: the facts that are stale, and the order in which facts are told."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
 
+from anachron.core.dates import Date
+from anachron.data.own.columns import names_in_cell
+from anachron.data.own.rows import group_of
+from anachron.data.updates.case_table import STALE_COLUMNS
 from anachron.io.files import Json
 from anachron.probe.check.levels import WRONG_PERIOD
 from anachron.probe.check.present import STALE
+from anachron.probe.check.questions import CheckedFacts
 
 URGENCY = (STALE, WRONG_PERIOD, "unknown", "shaky", "known", "robust")  # in which order facts are told
 _RANKS = {kind: place for place, kind in enumerate(URGENCY)}
@@ -30,6 +36,32 @@ def stale_facts(verdicts: pl.DataFrame, present: pl.DataFrame) -> list[Json]:
         }
         for row in verdicts.filter(pl.col("present") == STALE).iter_rows(named=True)
     ]  # fmt: skip
+
+
+def stale_updates(stale: Iterable[Json], facts: CheckedFacts) -> pl.DataFrame:
+    """Stale facts (`stale_facts`) as updates, a row (`STALE_COLUMNS`) a question; `anachron.load_cases` reads them.
+
+    Of several objects that hold the model is to be taught one, the latest. The id of a relation, by which its bundled
+    English statements are found, is left out where the facts are in another language.
+    """
+    given = {(item.fact.subject, item.fact.relation, item.fact.object): item for item in facts.given}
+    all_given = {(*group_of(item), item.fact.object): item for item in facts.data.given}  # those beyond a limit too
+    rows: dict[str, Json] = {}
+    for fact in sorted(stale, key=lambda fact: -Date.parse(fact["since"]).first_day):
+        item = given[fact["subject"], fact["relation"], fact["new"]]
+        id = item.fact.relation_id if facts.data.language is None else None
+        old = all_given.get((*group_of(item), fact["old"]))
+        dates = {"date": fact["since"], "old_end": fact["old_until"]}
+        dates["old_start"] = None if old is None else str(old.periods[-1].start)
+        names = "|".join(item.aliases)
+        if names and names_in_cell(names)[0] != item.aliases:  # a name that would be taken for several
+            names = json.dumps(item.aliases, ensure_ascii=False)
+        rows.setdefault(fact["question"], fact | dates | {"relation_id": id, "aliases": names or None})
+    ordered = [rows[question] for question in dict.fromkeys(fact["question"] for fact in stale)]
+    return pl.DataFrame(
+        [[row[column] for column in STALE_COLUMNS] for row in ordered], dict.fromkeys(STALE_COLUMNS, pl.String),
+        orient="row",
+    )  # fmt: skip
 
 
 def since(periods: str) -> str:

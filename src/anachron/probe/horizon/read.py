@@ -13,6 +13,7 @@ from anachron.data.bundled.mini_updates import known_facts, mini_replacements
 from anachron.data.own.files import column_names, is_fact_file, read_given_facts, refuse_unreadable
 from anachron.data.own.reading import Reading
 from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.case_table import known_columns
 from anachron.data.updates.cases import load_cases
 from anachron.io.jobs import Callbacks
 from anachron.io.tables import read_table
@@ -51,8 +52,13 @@ def read_changes(
         return _of_changes(mini_changes_of_facts())
     try:
         columns = set(column_names(name))
-        if columns >= _OF_UPDATES:
-            return _of_updates(load_cases(str(name)).cases, callbacks)
+        # a table by other names, or in another kind of file, than one of changes
+        table = not (reading.recorded() or columns >= {*NEEDED}) and {*NEEDED} <= {*known_columns(name)}
+        if columns >= _OF_UPDATES or table:
+            cases = load_cases(str(name))
+            for note in cases.notes:
+                callbacks.warn(note)
+            return _of_updates(cases.cases, callbacks)
         if is_fact_file(name, reading) and "old" not in columns:
             given = read_given_facts(name, reading)
             for note in given.notes:

@@ -1,0 +1,167 @@
+"""``stale.csv``: what is stale as a table of updates, which the commands that change a model read."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from anachron.cli.main import run_command
+from anachron.data.bundled.mini_updates import mini_replacements
+from anachron.data.updates.case_table import STALE_COLUMNS
+from anachron.data.updates.cases import load_cases
+from anachron.io.files import read_json
+from anachron.io.run_folder import RunFolder
+from anachron.io.tables import write_table
+from anachron.probe.check.check import STALE_FILE
+from anachron.probe.check.questions import CheckedFacts, read_facts
+from anachron.probe.check.urgency import stale_updates
+
+AS_OF = "2026-06-30"
+HEADER = "subject,relation,relation_id,object,start,end,aliases,present_question"
+ROWS = [
+    "Germany,chancellor,P6,Olaf Scholz,2021-12-08,2025-05-06,,",
+    "Germany,chancellor,P6,Friedrich Merz,2025-05-06,,Merz|F. Merz,",
+    "Andorra,co-prince,,Joan Enric Vives,2003-05-12,2025-05-31,,who rules Andorra?",
+    "Andorra,co-prince,,Emmanuel Macron,2017-05-14,,,who rules Andorra?",
+    "Andorra,co-prince,,Josep-Lluís Serrano,2025-05-31,,Serrano; the bishop|S,who rules Andorra?",
+    "Widget,motto,P9999,more,1990,2000,,what is the motto of Widget?",
+    "Widget,motto,P9999,less,2001,,,what is the motto of Widget?",
+]
+
+
+def facts_of(folder: Path, rows: Sequence[str] = ROWS, **options: object) -> CheckedFacts:
+    questions = [f'{row},"who was it in {row.split(",")[0]}?"' for row in rows]
+    (folder / "facts.csv").write_text("\n".join([f"{HEADER},question", *questions]) + "\n", "utf-8")
+    return read_facts(folder / "facts.csv", as_of=AS_OF, **options)  # type: ignore[arg-type]
+
+
+def stale(subject: str, relation: str, question: str, old: str, until: str, new: str, since: str) -> dict[str, str]:
+    values = (subject, relation, question, old, until, new, since)
+    return dict(zip(("subject", "relation", "question", "old", "old_until", "new", "since"), values, strict=True))
+
+
+MERZ = stale("Germany", "chancellor", "who is the head of government of Germany?", "Olaf Scholz", "2025-05-06",
+             "Friedrich Merz", "2025-05-06")  # fmt: skip
+PRINCES = [
+    stale("Andorra", "co-prince", "who rules Andorra?", "Joan Enric Vives", "2025-05-31", new, since)
+    for new, since in (("Emmanuel Macron", "2017-05-14"), ("Josep-Lluís Serrano", "2025-05-31"))
+]
+LESS = stale("Widget", "motto", "what is the motto of Widget?", "more", "2000", "less", "2001")
+
+
+def test_each_question_is_one_update_and_is_read_back(tmp_path: Path) -> None:
+    table = stale_updates([MERZ, *PRINCES, LESS], facts_of(tmp_path))
+    assert tuple(table.columns) == STALE_COLUMNS
+    assert table.drop("question", "relation").rows() == [
+        ("Germany", "Olaf Scholz", "Friedrich Merz", "2025-05-06", "2021-12-08", "2025-05-06", "P6", "Merz|F. Merz"),
+        ("Andorra", "Joan Enric Vives", "Josep-Lluís Serrano", "2025-05-31", "2003-05-12", "2025-05-31", None,
+         "Serrano; the bishop|S"),
+        ("Widget", "more", "less", "2001", "1990", "2000", "P9999", None),
+    ]  # fmt: skip
+    write_table(tmp_path / "stale.csv", table)
+    germany, andorra, widget = load_cases(str(tmp_path / "stale.csv")).cases
+    assert germany.prompt == "The head of government of Germany is" and len(germany.nearest) == 10
+    assert (germany.old_start, germany.old_end, germany.start) == ("2021-12-08", "2025-05-06", "2025-05-06")
+    assert [name for _, name in germany.aliases] == ["Merz", "F. Merz"]
+    assert andorra.prompt == "who rules Andorra?" and widget.prompt == LESS["question"]
+    assert [name for _, name in andorra.aliases] == ["Serrano; the bishop", "S"]
+
+
+def test_a_name_that_looks_like_several_stays_one(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, [row.replace("Merz|F. Merz", '"[""Merz; the chancellor""]"') for row in ROWS[:2]])
+    table = stale_updates([MERZ], facts)
+    write_table(tmp_path / "stale.csv", table)
+    (case,) = load_cases(str(tmp_path / "stale.csv")).cases
+    assert case.aliases == (("Friedrich Merz", "Merz; the chancellor"),)
+
+
+def test_in_another_language_the_question_is_what_is_taught(tmp_path: Path) -> None:
+    rows = ["Deutschland,Regierungschef,P6,Olaf Scholz,2021-12-08,2025-05-06,,",
+            "Deutschland,Regierungschef,P6,Friedrich Merz,2025-05-06,,,"]  # fmt: skip
+    question = "wer ist der Regierungschef von Deutschland?"
+    found = MERZ | {"subject": "Deutschland", "relation": "Regierungschef", "question": question}
+    table = stale_updates([found], facts_of(tmp_path, rows, language="de"))
+    assert table["relation_id"].to_list() == [None]
+    write_table(tmp_path / "stale.csv", table)
+    (case,) = load_cases(str(tmp_path / "stale.csv")).cases
+    assert case.prompt == question and not case.nearest and len(case.random) == 10
+
+
+def test_of_a_sample_the_old_object_is_still_known(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path)
+    assert len(facts_of(tmp_path, limit=1).data.given) == len(facts.given) == len(ROWS)
+    sample = replace(facts, given=tuple(item for item in facts.given if item.fact.object == "Friedrich Merz"))
+    assert stale_updates([MERZ], sample)["old_start"].to_list() == ["2021-12-08"]
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A check of the demo model, which was taught the old objects of the bundled updates."""
+    folder = tmp_path_factory.mktemp("stale")
+    with (folder / "facts.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["subject", "relation", "object", "start", "end"])
+        wanted = [one for one in mini_replacements() if one.old.subject in ("CERN", "Louvre", "McDonald's", "Japan")]
+        for fact in (fact for one in wanted for fact in (one.old, one.new)):
+            rows.writerow([fact.subject, fact.relation, fact.object, fact.period.start, fact.period.end])
+    assert run_command([*words_of_check(folder), "--as-of", "2024-12-31"], False) == 0
+    return folder
+
+
+def words_of_check(folder: Path) -> list[str]:
+    return [
+        "check",
+        "demo",
+        "--facts",
+        str(folder / "facts.csv"),
+        "--out",
+        str(folder / "run"),
+        "--decoys",
+        "0",
+        "--no-page",
+    ]
+
+
+@pytest.mark.full
+def test_from_facts_to_a_judged_update(checked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = checked / "run"
+    told = read_json(run / "check.json")["stale"]
+    table = pl.read_csv(run / STALE_FILE, infer_schema=False)
+    names = {"old_until": "old_end", "since": "date"}
+    assert (
+        len(told) >= 2
+        and [{names.get(k, k): v for k, v in one.items()} for one in told]
+        == table.select([names.get(k, k) for k in told[0]]).to_dicts()
+    )
+    assert RunFolder.read(run).holds(STALE_FILE)
+    words = ["evaluate", "demo", "--updates", str(run / STALE_FILE), "--methods", "FT", "--fluency-tokens", "0",
+             "--dated", "--out", str(checked / "edits"), "--limit", "2"]  # fmt: skip
+    assert run_command(words, False) == 0
+    assert capsys.readouterr().err
+    record = read_json(checked / "edits" / "run.json")
+    assert record["settings"]["number_of_updates"] == 2
+    cases = load_cases(str(run / STALE_FILE)).cases
+    assert all(len(case.nearest) > 5 and len(case.random) == 10 and case.old_start for case in cases)
+
+
+@pytest.mark.full
+def test_the_next_command_is_said_in_one_line(checked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run_command(words_of_check(checked), False) == 0
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last == f"update it: anachron evaluate demo --updates {checked / 'run' / STALE_FILE} --methods FT,PROMPT"
+
+
+@pytest.mark.full
+def test_where_nothing_is_stale_the_table_is_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["Kazakhstan,capital,Almaty,1991-12-16,1997-12-10", "Kazakhstan,capital,Astana,1997-12-10,"]
+    (tmp_path / "facts.csv").write_text("\n".join(["subject,relation,object,start,end", *rows]))
+    assert run_command(words_of_check(tmp_path), False) == 0
+    assert (tmp_path / "run" / STALE_FILE).read_text().strip() == ",".join(STALE_COLUMNS)
+    assert "update it" not in capsys.readouterr().err
+    words = ["edit", "demo", "--updates", str(tmp_path / "run" / STALE_FILE), "--method", "FT"]
+    assert run_command([*words, "--out", str(tmp_path / "e.safetensors")], False) == 2
+    assert "stale.csv: no updates: nothing is stale" in capsys.readouterr().err
