@@ -87,6 +87,23 @@ GERMAN = [
         "Neustadt an der Aisch": "von Neustadt an der Aisch", "Falkensee": "von Falkensee", "Greifswald":
         "von Greifswald", "Gran Paradiso": "von „Gran Paradiso“", "Müritz": "der Müritz",
     }),
+    ("zu welchem Staat rechnet man ", {  # of places and of things alike: towns are bare where their ending tells
+        "Nürnberg": "man Nürnberg", "Bad Tölz": "man Bad Tölz", "Portugal": "man „Portugal“", "Umbrien": "man Umbrien",
+        "Weser": "man die Weser", "Mille Miglia": "man „Mille Miglia“", "Kon-Tiki": "man „Kon-Tiki“", "Wiener Kongress":
+        "man den Wiener Kongress", "Siemens AG": "man die Siemens AG", "Zorn und Sühne": "man Zorn und Sühne",
+        "Ein Dorf und eine Stadt": "man „Ein Dorf und eine Stadt“",
+    }),
+    ("Die Verwaltungseinheit, in der man ", {"Fuggerei": "man „Fuggerei“", "Louvre": "man den Louvre"}),
+    ("Die Mutterorganisation von ", {"Interpol": "von „Interpol“", "CIA": "der CIA"}),
+    ("wer leitet ", {"Interpol": "leitet „Interpol“", "Louvre": "leitet den Louvre"}),
+    ("wer führt die Mannschaft von ", {"Ajax": "führt die Mannschaft Ajax", "FC Basel": "die Mannschaft des FC Basel"}),
+    ("Die Liga von ", {"THW Kiel": "von „THW Kiel“", "Alba Berlin": "von Alba Berlin"}),
+    ("Der Ort von ", {
+        "Westfälischer Friede": "des Westfälischen Friedens", "Reeperbahn Festival": "des Reeperbahn Festivals",
+        "Teutoburger Wald": "des Teutoburger Waldes", "Berlinale": "der Berlinale",
+        "Rock am Ring": "von „Rock am Ring“",
+    }),
+    ("eine Gruppe mit ", {"Bee Gees": "den Bee Gees", "Fantastische Vier": "den Fantastischen Vier"}),
     ("Das Plattenlabel von ", {"Madonna": "von Madonna", "Die Sterne": "von „Die Sterne“", "Cher": "von Cher"}),
     ("Eine Gruppe oder Organisation mit ", {
         "Marie Curie": "mit Marie Curie", "Oswald Mosley": "mit Oswald Mosley", "Roman Herzog": "mit Roman Herzog",
@@ -312,3 +329,27 @@ def test_french_words_that_are_quoted_are_those_that_call_a_name() -> None:
 def test_no_french_name_that_is_listed_as_bare_has_an_article() -> None:
     for name in listed_words("French")["bare"]:
         assert "".join(in_phrase("Le nom de ", name, "French")) in (f"Le nom de {name}", f"Le nom d'{name}"), name
+
+
+def test_german_wordings_of_countries_places_and_parents_fit_a_subject_of_any_kind() -> None:
+    """No river, war, firm or agency is called a territory, a building or a company."""
+    german = language_of("de")
+    kinds = (
+        r"Gebiet|Standort|beherberg|untergebracht|Räume|konzern|gesellschaft|unternehmen|liegt \[SUBJ\]| in \[SUBJ\]"
+    )
+    for id in ("P17", "P131", "P276", "P355", "P361", "P421", "P466", "P749"):
+        worded = german.relations[id]
+        for template in (*worded.cloze, *worded.cloze_past, *worded.questions, *worded.present):
+            assert not re.search(kinds, template, re.IGNORECASE), f"{id}: {template}"
+
+
+def test_every_german_question_but_of_states_and_persons_can_name_what_has_no_known_gender() -> None:
+    german, bare = language_of("de"), set()
+    for id, worded in german.relations.items():
+        for template in worded.questions + worded.present:
+            said = german.question(template, "Qlortz Vizzel")
+            named = re.search(r"„Qlortz Vizzel“|\b(?:der|des) \w+ Qlortz Vizzel|die Mannschaft Qlortz Vizzel", said)
+            bare |= set() if named or subject_kind(id) == "person" else {id}
+    of_states = {"P35", "P6", "P36", "P38", "P122", "P85", "P37", "P194"}
+    # of persons and bands, whose name is bare, of units, and of what a name of two words tells
+    assert bare <= of_states | {"P264", "P463", "P53", "P118", "P140", "P241", "P413", "P410", "P768", "P937"}, bare

@@ -34,7 +34,8 @@ _ADJECTIVE = re.compile(  # with a strong or weak ending; Leipziger and Wupperta
     re.IGNORECASE,
 )
 _SURE_ADJECTIVE = re.compile(r"\w{3,}(?:isch|lich|iert)e[rs]?|(?:\w+d|D)eutsche[rs]?")  # and no name, as Massive is
-_GENITIVE_ES = re.compile(r"(?:bund|haus|kreis|preis|papst|nis|ss|ß|z)$", re.IGNORECASE)  # des Landkreises, des Kreuzes
+# des Landkreises, des Kreuzes
+_GENITIVE_ES = re.compile(r"(?:bund|dienst|haus|kreis|preis|wald|papst|nis|ss|ß|z)$", re.IGNORECASE)
 _TITLE = re.compile(  # in German; its article stays
     rf"(?:Der|Die|Das|Ein|Eine) |L['’]|\w+ (?:und|oder) \w+$|(?:\S+ ){{9}}|.*(?:{WORK.pattern})"
 )
@@ -379,8 +380,9 @@ def _head(words: list[str]) -> int:
     # the Weimarer Republik and Frankfurter Allgemeine Zeitung, but Bürgermeister von Weimar and Theater Basel
     if towns and _noun_gender(words[place]) is None and _office_gender(words[place]) is None:
         place = next((i for i in range(place + 1, len(words)) if not _is_adjective(words[i])), place + 1)
-    last = len(words) > 1 and re.fullmatch(listed_words("German")["last"], words[-1])  # Thalia Theater
-    return len(words) - 1 if last and _noun_gender(words[place]) is None else place
+    # Thalia Theater, Reeperbahn Festival
+    last = len(words) > 1 and re.fullmatch(listed_words("German")["last"], words[-1])
+    return len(words) - 1 if last and (len(words) == 2 or _noun_gender(words[place]) is None) else place
 
 
 def _compound(word: str, noun: str) -> bool:
@@ -405,8 +407,9 @@ def _declined(subject: str, gender: str, case: int) -> str:
         words[place] = re.sub(r"e[rs]?$", ending, words[place])
     elif gender == "m" and case and small.endswith(tuple(lists["weak"])):
         words[place] += "n" if small.endswith("e") else "en"
+        words[place] += "s" if case == 3 and small.endswith("friede") else ""  # des Friedens
     elif gender == "p" and case == 2:
-        words[place] += "n" if re.search(r"e[lr]?$", words[place]) else ""
+        words[place] += "n" if re.search(r"(?<!e)e[lr]?$", words[place]) and words[place] != "Vier" else ""
     elif gender in "mn" and case == 3 and _takes_s(subject, words[place]):
         long = _GENITIVE_ES.search(words[place])
         words[place] += "ses" if words[place].endswith("nis") else "es" if long else "s"
