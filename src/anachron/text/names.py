@@ -8,6 +8,7 @@ from typing import Any
 from anachron.text.words import words_of
 
 _YEAR = re.compile(r" \d{4}(?:[/–-]\d{2,4})?$")  # of what is held every year: Tour de France 2009
+NUMBERED = re.compile(r"\d+(?:e|er|re|ère|ème|\.[ºª])")  # 81e, 11.º: a word before the noun
 WORK = re.compile(r" [–:] |: |[!?…]")  # signs of a title, which is no name of several words
 
 
