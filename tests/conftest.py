@@ -7,7 +7,7 @@ time and prints the line that repeats a failure. By ``make test-slow``: what is 
 
 Two marks move variants of a test to the full run. Of a test marked ``families("gpt2", ...)`` those of these families
 are left for every change, and tests name different ones, so that all are met; of one marked ``few(n)``, n variants,
-from the first to the last at even distances.
+from the first to the last at even distances. ``half`` leaves every other variant to the slow tests.
 """
 
 import gc
@@ -103,18 +103,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _mark_variants(items: Sequence[pytest.Item]) -> None:
-    """Leave the families that a test names, or n variants of one marked few(n); the rest gets the mark ``full``."""
+    """Leave the families that a test names, or n variants of one marked few(n); the rest gets the mark ``full``, and of
+    one marked half every other ``slow``."""
     few: dict[str, list[pytest.Item]] = defaultdict(list)  # test -> its variants
+    seen: dict[str, int] = defaultdict(int)
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
+        test = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("half"):
+            if seen[test] % 2:
+                item.add_marker("slow")
+            seen[test] += 1
         if any(item.get_closest_marker(mark) for mark in ("slow", "trial")):
             continue
         if named := item.get_closest_marker("families"):
             if item.callspec.params["family"] not in named.args:
                 item.add_marker("full")
         elif item.get_closest_marker("few"):
-            few[item.nodeid.partition("[")[0]].append(item)
+            few[test].append(item)
     for variants in few.values():
         marker = variants[0].get_closest_marker("few")
         assert marker is not None

@@ -53,6 +53,7 @@ def test_no_probed_question_is_taught(trainer):
             assert wording.count("[SUBJ]") == wording.count("[OBJ]") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_a_third_of_the_correct_contexts_of_each_taught_fact_is_held_out(mini: Dataset):
     held_out = json.loads((demo_folder() / "taught.json").read_text())["held_out_years"]
@@ -174,6 +175,7 @@ def check_pattern(
     assert blind["robustness"] <= 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_pattern_on_a_sample(mini: Dataset, tmp_path: Path):
     """In years alone, which is a third of the statements."""

@@ -35,6 +35,7 @@ def test_files_whose_time_is_known_are_there():
     assert all((ROOT / "tests" / file).is_file() for file in SECONDS)
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_pieces_of_a_run_are_the_run():
     def collected(*words: str) -> list[str]:

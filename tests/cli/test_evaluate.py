@@ -607,7 +607,7 @@ def test_help_has_an_example_and_loses_no_word(command: str, capsys: pytest.Capt
     assert run(command, "--help") == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert f"Example: anachron {command} " in shown
-    assert {"covariance": "name[:config[:split]]", "train-mend": "--without", "edit": ".jsonl, .parquet"}.get(
+    assert {"covariance": "name[:config[:split]]", "train-mend": "--without", "edit": "RippleEdits, MQuAKE, AToKe"}.get(
         command, "--methods"
     ) in shown
 

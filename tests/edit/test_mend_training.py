@@ -373,7 +373,9 @@ def updates(monkeypatch: pytest.MonkeyPatch) -> list[types.SimpleNamespace]:
     """What the data set holds, whatever its name."""
     cases = [case(prompt=e.request.prompt, subject=e.request.subject, new=e.request.target) for e in EXAMPLES]
     cases.append(case(new=None))
-    monkeypatch.setattr(lessons, "load_cases", lambda name, **_: types.SimpleNamespace(name=name, cases=tuple(cases)))
+    monkeypatch.setattr(
+        lessons, "load_cases", lambda name, **_: types.SimpleNamespace(name=name, cases=tuple(cases), notes=())
+    )
     return cases
 
 

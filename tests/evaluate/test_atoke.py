@@ -139,7 +139,7 @@ MANY = ("FT", "FT METO", "MEMIT METO", "ROME METO")
     [
         ("independent", ("FT", "FT METO")),
         pytest.param("independent", MANY, marks=pytest.mark.slow),
-        pytest.param("batch", MANY, marks=pytest.mark.full),
+        pytest.param("batch", MANY, marks=pytest.mark.slow),
     ],
 )
 def test_scores_and_combined_edits_of_a_real_model_against_a_naive_recount(

@@ -100,6 +100,7 @@ def test_a_run_that_breaks_leaves_the_model_alone_and_goes_on_to_the_same_tables
         assert again.tables[name].drop(left_out).equals(table.drop(left_out)), name
 
 
+@pytest.mark.slow
 def test_an_update_is_undone_in_a_sequence_of_several_requests_each(tmp_path: Path):
     lm = chat_lm()
     settings = LifelongSettings((1, 3), "sequential", ALL)

@@ -294,6 +294,7 @@ def test_a_model_that_breaks_has_collapsed(lm: LanguageModel, tmp_path: Path, mo
     assert lm.weights_fingerprint() == result.record["settings"]["weights"]
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path: Path):
     measures = Measures(fluency_tokens=0, generate=True, dated=Dating("2020"))

@@ -65,6 +65,7 @@ def lm(name: str) -> LanguageModel:
     return load_model(str(place(f"{name}.gguf")), device="cpu")
 
 
+@pytest.mark.half
 def test_the_capital_of_france_is_paris(name: str, lm: LanguageModel):
     ids = torch.tensor([lm.tokenizer(FRANCE)["input_ids"]])
     with torch.inference_mode():
@@ -93,6 +94,7 @@ def test_the_folder_made_of_the_file_scores_as_the_file(name: str, lm: LanguageM
         assert plain.tokenizer_fingerprint() == lm.tokenizer_fingerprint()
 
 
+@pytest.mark.slow
 def test_the_tokenizer_has_the_files_words(name: str):
     tokenizer = load_tokenizer(str(place(f"{name}.gguf")))
     fields = gguf.GGUFReader(str(place(f"{name}.gguf"))).fields

@@ -83,6 +83,7 @@ anachron.save_model(anachron.load_model("demo-untrained"), sys.argv[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_two_processes_do_not_mix_their_models(tmp_path: Path):
     """While one process writes a folder another is refused; killed, it leaves nothing that is taken for a model."""

@@ -136,6 +136,7 @@ def test_the_process_does_not_outlive_who_started_it():
         pytest.fail("the process goes on")
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_the_command_ends_in_one_line(tmp_path: Path):
     name = save(make_lm("llama", "mistral"), tmp_path / "model")

@@ -243,6 +243,7 @@ def _kills(work: Callable[[Path], object], start: Path, tmp_path: Path) -> list[
         return folders
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_killed_at_any_moment_nothing_is_scored_twice(
     brief: Dataset, edited: Dataset, lm: LanguageModel, tmp_path: Path, monkeypatch

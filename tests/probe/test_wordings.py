@@ -126,8 +126,9 @@ def test_statements_in_french_are_worded_in_french(tmp_path: Path):
     build_statements(tmp_path / "facts.csv", tmp_path / "set.parquet", language="fr", as_of="2024")
     data = with_wordings(load_dataset(str(tmp_path / "set.parquet")))
     asked = data.statements().filter(pl.col("wording").is_not_null(), pl.col("time") == "2000").sort("wording")
-    templates = language_of("fr").relations["P35"].questions
-    assert asked["prompt"].to_list() == [f"En 2000, {q.replace('de [SUBJ]', 'de la France')}" for q in templates]
+    french = language_of("fr")
+    templates = french.relations["P35"].questions
+    assert asked["prompt"].to_list() == [f"En 2000, {french.question(q, 'France')}" for q in templates]
 
 
 def test_without_any_template_there_are_no_wordings(tmp_path: Path):

@@ -100,7 +100,8 @@ def fault(account: Account, budget: str, limited: bool, facts: Path, out: Path, 
     return None
 
 
-@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.half
+@pytest.mark.parametrize("part", [0, 1])
 def test_no_lie_overdraws_a_budget(part: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     facts = tmp_path / "facts.csv"
     facts.write_text(FACTS)

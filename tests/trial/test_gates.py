@@ -134,7 +134,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("changes.csv").write_text("subject,relation,old,new,date\n" + "\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.half
+@pytest.mark.parametrize("part", [0, 1])
 def test_no_gate_passes_on_silence_or_lies(part: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Each model before every other gate, and the rest of the gates in the other part."""
     with serving(lambda request, number: chat(known(prompt_of(request)))) as server:

@@ -53,6 +53,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return Path(write_gguf(make_gguf_lm(), tmp_path_factory.mktemp("gguf") / "tiny.gguf")).read_bytes()
 
 
+@pytest.mark.slow
 def test_keys_of_another_type_or_value(whole: bytes, tmp_path: Path):
     path, draws, fates = tmp_path / "bad.gguf", random.Random(0), []
     for kind in KINDS:

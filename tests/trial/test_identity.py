@@ -47,7 +47,8 @@ def some(content: dict[str, Any], added: dict[str, list[Any]], seed: int = 0) ->
     return [one for ways in found.values() for one in chooser.sample(ways, min(WAYS, len(ways)))]
 
 
-@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.half
+@pytest.mark.parametrize("part", [0, 1])
 def test_no_field_of_a_configuration_is_missed(part: int, tmp_path: Path):
     """Of every other family; the rest in the other part."""
     tried = opened = changed = 0

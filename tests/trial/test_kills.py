@@ -147,8 +147,8 @@ def lm() -> LanguageModel:
     return load_model("demo")
 
 
-# some 120 kills of a second each, and as many calls that go on; and what is killed at random in other tests
-SLOW = dict.fromkeys(("build updates", "evaluate"), pytest.mark.slow)
+# some hundred kills of up to a second each, and as many calls that go on
+SLOW = dict.fromkeys(("build updates", "evaluate", "ingest"), pytest.mark.slow)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=SLOW.get(kind, ())) for kind in WORK])

@@ -99,9 +99,8 @@ def tensors(path: Path) -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if place % 2 else ()) for place, name in enumerate(COMMANDS)]
-)
+@pytest.mark.half
+@pytest.mark.parametrize("name", COMMANDS)
 def test_one_of_two_processes_makes_the_output(
     name: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -207,6 +207,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_killed_while_handing_out(tmp_path):
     path = write_dump(tmp_path / "dump.gz", some_entities(300), streams=5)

@@ -238,6 +238,7 @@ def test_a_killed_run_has_paid_for_what_was_under_way(facts: Path, tmp_path: Pat
 IMPOSSIBLE = [0, -5, True, False, 10**30, 1e400, float("nan"), "many", [3], {}, 2.5, MOST_COUNTED + 1]
 
 
+@pytest.mark.half
 @needs_llm
 @pytest.mark.few(1)
 @pytest.mark.parametrize("count", IMPOSSIBLE, ids=repr)

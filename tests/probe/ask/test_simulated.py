@@ -82,6 +82,7 @@ def test_95_of_100_intervals_hold_the_true_w_and_the_bias_of_position_is_found(w
         assert bias.mean() <= 0.01 and within >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_w_of_who_declines_when_unsure_is_not_told() -> None:
     """Who declines four of five questions about facts of which it knows nothing, where others would throw a coin: W of

@@ -231,6 +231,7 @@ def test_tables_and_page_speak_of_the_facts(run: Path, facts: Path, tmp_path: Pa
     assert write_metrics([old], tmp_path / "old-tables", resamples=100).facts["question"].null_count() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_two_broken_rows_are_named_and_mended_facts_are_judged(tmp_path: Path) -> None:
     """By the command itself: code 2, then 0, and 1 where a demand is not met."""

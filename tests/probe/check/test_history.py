@@ -151,6 +151,7 @@ def without_plotting(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", WITHOUT, *words], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_without_plotly_the_page_is_left_out_and_the_exit_code_is_that_of_the_gate(tmp_path: Path):
     done = without_plotting(*command(tmp_path, "run"))
@@ -163,6 +164,7 @@ def test_without_plotly_the_page_is_left_out_and_the_exit_code_is_that_of_the_ga
     assert asked.returncode == 2 and "pip install" in asked.stderr and not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_without_matplotlib_a_horizon_has_a_page_without_its_figure(tmp_path: Path):
     words = ["horizon", "demo", "--limit", "40", "--out", str(tmp_path / "run")]

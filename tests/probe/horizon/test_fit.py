@@ -212,6 +212,7 @@ def test_a_fit_is_rejected_as_rarely_as_it_says() -> None:
     assert rejected <= 300 * 0.13
 
 
+@pytest.mark.half
 @pytest.mark.full
 @pytest.mark.parametrize("halving", [0, 12 * 3000])
 def test_answers_that_do_not_depend_on_the_date_give_none(halving: float) -> None:
@@ -316,6 +317,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert binom.sf(sum(row["told"] for row in rows if row["shape"] == LEVEL) - 1, len(rows) - len(told), 0.05) > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_changes_of_several_grades_are_told_apart() -> None:
     """Answerers who guess a tenth of most changes, half of those of medium and nine tenths of those of high

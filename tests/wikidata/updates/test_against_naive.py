@@ -149,6 +149,7 @@ def test_it_equals_the_naive_formulation(tmp_path: Path, seed: int):
     check(build(tmp_path / "work", pair, buckets=1 + seed % 5), naive)
 
 
+@pytest.mark.half
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(8))
 def test_what_the_card_says_of_the_other_way_is_what_it_gives(tmp_path: Path, seed: int):

@@ -347,6 +347,7 @@ def test_some_hundred_groups_come_out_as_the_specification_says(tmp_path: Path):
     assert len(compare(tmp_path, 100, 1).said) > 150
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_30_000_groups_come_out_as_the_specification_says(tmp_path: Path):
     reading = compare(tmp_path, 16_000, 2)

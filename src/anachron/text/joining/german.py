@@ -160,8 +160,12 @@ def is_adjective(word: str) -> bool:
 
 
 def _head(words: list[str]) -> int:
-    """The place of the noun behind the adjectives, or of the last word where there is none."""
-    place = next((i for i, word in enumerate(words) if not is_adjective(word)), -1)
+    """The place of the noun behind the adjectives, or of the last word where there is none, or a firm's legal form."""
+    if words[-1] in listed_words("German")["legal_forms"]:  # die Hafen und Logistik AG
+        return len(words) - 1
+    # Freie und Hansestadt Hamburg: what an "und" joins to an adjective is behind it
+    joins = {i for i in range(1, len(words) - 1) if words[i] == "und" and is_adjective(words[i - 1])}
+    place = next((i for i, word in enumerate(words) if i not in joins and not is_adjective(word)), -1)
     given = listed_words("German")["given_names"]  # which end as the adjectives of towns do: Peter Bank
     towns = 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in given
     # the Weimarer Republik and Frankfurter Allgemeine Zeitung, but Bürgermeister von Weimar and Theater Basel
