@@ -35,6 +35,8 @@ from anachron.report.tracking import log_to
 from support.edit_models import killed_after, make_edit_lm, plan_fast
 from support.tiny_models import naive_log_prob
 
+pytestmark = pytest.mark.full
+
 FAST = {
     "ROME": {"steps": 3, "contexts": [], "layer": 1}, "FT": {"steps": 2, "layer": 2, "rate": 1e-2},
     "GRACE": {"steps": 3, "layer": 1, "radius": 5.0},

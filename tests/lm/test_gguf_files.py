@@ -22,6 +22,8 @@ from anachron.lm.tokenizers import load_tokenizer
 from support.gguf_models import CHAT, Q8_0, make_gguf_lm, tensors, write_gguf
 from support.tiny_models import make_tokenizer, naive_log_prob, save
 
+pytestmark = pytest.mark.full
+
 PAIRS = [
     ("In 1998, who was the president of France?", "Jacques Chirac"),
     ("In May 2004, São Paulo and Zürich; who was it?", "Москва"),

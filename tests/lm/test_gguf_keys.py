@@ -23,6 +23,8 @@ from anachron.lm.tokenizers import load_tokenizer
 from support.gguf_models import make_gguf_lm, write_gguf
 from support.tiny_models import make_model, make_tokenizer
 
+pytestmark = pytest.mark.full
+
 PAIRS = [
     ("In 1990, who led the country and the city of the north in the west?", "Helmut Kohl"),
     ("In 1991, who was the president of France and the king?", "Jacques Chirac, 12,345"),

@@ -23,6 +23,8 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.report.figures import write_figure
 from support.synthetic_studies import synthetic_study
 
+pytestmark = pytest.mark.full
+
 LONG = tuple(f"some-organisation/A-rather-long-name-{n}B{'-Instruct' if n % 2 else ''}" for n in range(10, 28))
 RAW, CHAT, HIERARCHY = ("raw", "none"), ("chat", "none"), ("raw", "hierarchy")
 PANELS = (RAW, HIERARCHY, CHAT)  # as figures order them
