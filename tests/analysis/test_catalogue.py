@@ -669,7 +669,7 @@ def test_data_set_and_years_are_counted_once_a_fact(scores, tables):
 # What a study must have
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

@@ -72,6 +72,7 @@ def request(row: dict[str, Any]) -> tuple[str, str]:
 # edit
 
 
+@pytest.mark.full
 def test_an_edit_is_a_file_with_its_origin(
     rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -615,6 +616,7 @@ def test_help_has_an_example_and_loses_no_word(command: str, capsys: pytest.Capt
 # what a model lacks, and what an edit did to it
 
 
+@pytest.mark.full
 def test_updates_that_a_model_lacks(
     rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -228,6 +228,7 @@ def test_a_chat_is_asked_once_a_subject_and_what_it_says_is_counted(
     assert "I do not know" in {*said["text"]}
 
 
+@pytest.mark.full
 @needs_openai
 def test_a_chat_that_says_too_little_keeps_no_claim(few: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

@@ -77,7 +77,7 @@ def generation_prompt(tokenizer: Any, user: str) -> str:
 # What is rendered
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("context", ["", "Berlin. Alibaba Cloud. "])
 @pytest.mark.parametrize("kind", ["gpt2", "mistral", "eos"])
 @pytest.mark.parametrize("name", ENDS)

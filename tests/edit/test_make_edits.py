@@ -103,7 +103,7 @@ FAMILIES = ("gpt2", "neox", "llama", "gemma2", "opt")  # Conv1D, gates, norms be
     ("method", "family"),
     [*((method, family) for method in TOGETHER for family in FAMILIES), ("PROMPT", "llama")],
 )
-@pytest.mark.few(7)
+@pytest.mark.few(2)
 def test_together_equals_alone(method: str, family: str):
     lm, exact = exact_lm(family)
     settings, resources = settings_of(method, lm), resources_of(method, lm)

@@ -426,6 +426,7 @@ def test_a_set_without_updates_is_refused(lm: LanguageModel, tmp_path: Path):
         run_evaluation(lm, CaseSet("none", "zsre", (), {}), planned(lm, "FT"), tmp_path / "run")
 
 
+@pytest.mark.full
 def test_a_prefix_that_counts_shortens_the_texts_and_makes_another_run(lm: LanguageModel, tmp_path: Path):
     with edited(lm, Edit(prefix="The president of Germany is Angela Merkel. ")):
         asked = cases().cases[0]

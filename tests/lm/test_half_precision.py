@@ -166,6 +166,7 @@ def rounding(chance: np.random.Generator, trials: int, kind: str, size: float) -
     return np.abs(size * drawn((trials, COMPARED_HALF)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["normal", "heavy"])
 @pytest.mark.parametrize("shared", [0.0, 0.8])
 def test_two_roundings_are_told_apart_by_chance_hardly_ever(kind: str, shared: float):

@@ -74,7 +74,7 @@ def scored(model: ServedModel, texts: list[Encoded], plan: Plan) -> tuple[np.nda
     return scores, counters
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "mode, way",
     [

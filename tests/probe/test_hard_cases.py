@@ -139,6 +139,7 @@ def test_common_facts_are_enough_to_agree_on(scores):
     assert study.about.height == 19
 
 
+@pytest.mark.full
 def test_years_alone_are_compared_and_pooled(scores):
     made, left_out = tables_of(scores.filter(pl.col("granularity") == "year"))
     assert set(made["comparison"]["granularity"]) == {"year"} and "overlap" in left_out

@@ -373,6 +373,7 @@ def test_deterministic_holds_while_the_model_runs(
     assert result.scores.equals(pl.read_parquet(finished / "scores.parquet"))
 
 
+@pytest.mark.full
 def test_statements_are_tokenised_once(lm: LanguageModel, data: Dataset, tmp_path: Path, monkeypatch):
     from anachron.lm import spans
     from anachron.probe import audit

@@ -47,6 +47,7 @@ def test_every_table_is_written_and_reads_back(written):
         assert (out / f"{name}.csv").read_text() == table.write_csv()
 
 
+@pytest.mark.full
 def test_tables_for_print_are_there_unless_they_have_a_row_a_fact(written):
     _, made, out, _ = written
     for analysis in ANALYSES:

@@ -260,6 +260,7 @@ def test_worst_errors_are_the_farthest_lost_years():
     assert distances == sorted(distances, reverse=True)
 
 
+@pytest.mark.full
 def test_tables_are_embedded_byte_by_byte_and_the_others_explained(tmp_path):
     study = synthetic_study(12, runs=RUNS[:2])
     written = write_tables(study, tmp_path, parameters={}, inputs={})

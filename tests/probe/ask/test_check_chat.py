@@ -184,6 +184,7 @@ def test_reasoning_is_kept_apart(facts: Path, tmp_path: Path):
     assert json.loads((tmp_path / "run" / "ask.json").read_text())["win_rate"] == 1
 
 
+@pytest.mark.full
 def test_another_model_is_told_of(facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with serving(lambda request, number: chat("2003", model="another")) as server:
         check(server, facts, tmp_path / "run", "--ways", "choice", "--rounds", 1)
@@ -275,6 +276,7 @@ def test_a_killed_run_pays_for_nothing_twice_and_ends_with_the_same_bytes(facts:
     assert tables(tmp_path / "run") == tables(tmp_path / "whole")
 
 
+@pytest.mark.full
 def test_the_key_is_nowhere(facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     def echoing(request: dict, number: int) -> Reply:
         return error(500, f"you sent Bearer {KEY}") if number % 2 else error(400, f"no: {KEY}")
@@ -308,7 +310,7 @@ def test_a_server_without_a_named_key_is_sent_none(facts: Path, tmp_path: Path, 
         assert not any(KEY in str(headers) for headers in server.headers)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("budget", "most"), [("40 calls", 40), ("3k tokens", 26), ("0.01 money", 77)]
 )  # a call has 100 tokens read and 20 written; at 1 and 2 a million 140 millionths

@@ -189,6 +189,7 @@ def test_an_end_that_was_added_counts_where_unchanged_groups_are_labelled(world,
     assert found.counts["judged"]["groups"] == built.counts["groups"]["all"]
 
 
+@pytest.mark.full
 def test_files_hold_what_was_built(world, tmp_path):
     out = tmp_path / "updates.parquet"
     built = build_updates(*world, out, UpdateSettings())
