@@ -52,6 +52,7 @@ def by_hand(lm: LanguageModel, one: Planned) -> list[Any]:
         return measure(lm, CASES.cases, ALL)
 
 
+@pytest.mark.slow
 def test_batches_in_sequence_in_a_chat_are_made_and_measured_as_by_hand(tmp_path: Path):
     lm = chat_lm()
     style, weights = lm.style, {name: value.clone() for name, value in lm.model.state_dict().items()}

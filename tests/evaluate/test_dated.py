@@ -107,6 +107,7 @@ def days_of_windows(changed, old_start, old_end, end, until):
     return {"past": past, "present": present}
 
 
+@pytest.mark.slow
 @pytest.mark.full
 @given(
     st.tuples(dates, dates, dates, dates).map(sorted),

@@ -223,6 +223,7 @@ def test_a_native_softmax_is_refused(serve):
         score_texts(model, model.encode(PAIRS), native_softmax=True)
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: LanguageModel, brief: Dataset, tmp_path):
     data = brief.sample(2)

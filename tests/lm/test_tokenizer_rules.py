@@ -285,6 +285,7 @@ def test_what_is_used_is_told_where_the_class_would_cut_otherwise(tmp_path: Path
     assert not caplog.records
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_a_model_saved_by_the_command_keeps_the_rules(tmp_path: Path):
     folder = folder_of(tmp_path / "model", byte_level("three digits"), "any", "GPT2Tokenizer")

@@ -16,7 +16,7 @@ from anachron.data.dataset import Dataset
 from anachron.io.files import file_fingerprint
 
 LINE = b"interrupted; finished work is kept, and the same command resumes from there\n"
-TRIED = 8
+TRIED = 5
 # Says on stdout when the program itself begins; before, Python is still starting and answers by a traceback.
 PROGRAM = "import sys; from anachron.cli.entry import run; print(end='begun', flush=True); run(sys.argv[1:])"
 

@@ -177,6 +177,7 @@ def test_refusals_are_those_of_one_worker(tmp_path):
         assert one == two, name
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_the_file_is_read_and_decompressed_once(tmp_path):
     """As the benchmark counts it, and by each of the workers where nothing is handed out."""

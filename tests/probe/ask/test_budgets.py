@@ -161,6 +161,7 @@ def test_with_a_limit_that_is_kept_many_are_asked_at_once(facts: Path, tmp_path:
         assert 10_000 - 140 < len(server.requests) * 140 <= 10_000 + 140
 
 
+@pytest.mark.half
 @needs_llm
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["500", "cut", "page", "refused", "limit"])

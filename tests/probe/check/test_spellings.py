@@ -20,6 +20,7 @@ PLAIN = {"one": "Kazakhstan", "relation": "capital", "two": "José Sarney", "thr
 SPELLED = {"one": "Kazakh\u00adstan", "relation": "Capital", "two": "Jose\u0301 Sarney", "three": "BRAZIL\u200e"}
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_the_verdicts_and_the_gate_are_those_of_one_spelling(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

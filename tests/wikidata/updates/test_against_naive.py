@@ -141,6 +141,7 @@ def check_counts(built: Built, naive: Naive) -> None:
     assert kept - counts["redirected"]["left out as doubles"] == naive.flags["old"] + naive.flags["both"]
 
 
+@pytest.mark.half
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.slow] * (n >= QUICK)) for n in range(SEEDS)])
 def test_it_equals_the_naive_formulation(tmp_path: Path, seed: int):
