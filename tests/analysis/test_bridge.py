@@ -209,7 +209,6 @@ def test_too_few_models_are_refused():
     assert two["fact"]["converts"] and not two["model"]["converts"]
 
 
-@pytest.mark.half
 @pytest.mark.full
 def test_what_cannot_be_bridged_is_said(scored: Study):
     def reason(*runs) -> str:
