@@ -28,7 +28,7 @@ from anachron.data.loaders import load_dataset
 from support.slow_parts import parsed, piece
 
 settings.register_profile("quick", max_examples=15, derandomize=True, deadline=None, database=None)
-settings.register_profile("full", max_examples=100, deadline=None, database=None, print_blob=True)
+settings.register_profile("full", max_examples=200, deadline=None, database=None, print_blob=True)
 settings.load_profile("quick")  # another: pytest --hypothesis-profile full
 gc.disable()  # until all tests are collected: nothing that is imported goes away
 TRIAL = "trial:"

@@ -240,7 +240,7 @@ def test_facts_before_and_after_edits_are_known_by_the_unedited_model(models, ed
 
 @pytest.mark.full
 def test_worst_errors_are_the_farthest_lost_years():
-    study = synthetic_study(30, seed=2, runs=RUNS[4:7])
+    study = synthetic_study(60, seed=2, runs=RUNS[4:7])
     data = page_data(study, written_of(study), [])
     assert data["worst"]
     columns = ["model", "format", "prefix", "fact_id", "win_rate"]

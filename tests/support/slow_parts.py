@@ -9,11 +9,18 @@ from collections.abc import Iterable
 
 # About the seconds that the slow tests of a file take on a free core, where that is much more than one for each of them
 SECONDS: dict[str, float] = {
-    "test_demo_model.py": 450, "evaluate/test_demo_edits.py": 400, "edit/test_methods.py": 240, "test_recipes.py": 200,
-    "test_docs_run.py": 200, "trial/test_kills.py": 200, "wikidata/test_ray.py": 100, "test_wheel.py": 90,
-    "cli/test_timestress_on_a_store.py": 90, "report/test_figures.py": 60, "test_small_models.py": 60,
-    "probe/test_damage.py": 60, "probe/test_replicas.py": 50, "wikidata/updates/test_against_naive.py": 40,
-    "edit/test_alphaedit.py": 30, "wikidata/test_ingest.py": 20,
+    "test_demo_model.py": 490, "evaluate/test_demo_edits.py": 400, "trial/test_kills.py": 280,
+    "edit/test_methods.py": 240, "evaluate/test_crossings.py": 230, "test_recipes.py": 200, "test_docs_run.py": 200,
+    "trial/test_gates.py": 140, "test_control_model.py": 120, "trial/test_altered.py": 110,
+    "wikidata/test_ray.py": 100, "test_wheel.py": 90, "cli/test_timestress_on_a_store.py": 90,
+    "probe/ask/test_simulated.py": 90, "trial/test_budgets.py": 90, "report/test_figures.py": 70,
+    "trial/test_identity.py": 70, "probe/check/test_history.py": 70, "probe/check/test_check.py": 65,
+    "probe/ask/test_decoys.py": 65, "test_small_models.py": 60, "probe/test_damage.py": 60,
+    "wikidata/updates/test_against_naive.py": 55, "probe/test_reuse.py": 55, "lm/test_llamacpp.py": 55,
+    "test_gpu_benchmark.py": 55, "probe/test_replicas.py": 50, "trial/test_two_processes.py": 50,
+    "trial/test_architectures.py": 50, "probe/horizon/test_benchmark.py": 50, "evaluate/test_atoke.py": 50,
+    "lm/test_real_models.py": 45, "trial/test_ctrl_c.py": 45, "trial/test_damage.py": 30, "edit/test_alphaedit.py": 30,
+    "probe/horizon/test_fit.py": 30, "wikidata/test_handing.py": 25, "wikidata/test_ingest.py": 20,
 }  # fmt: skip
 
 

@@ -73,13 +73,13 @@ class Account:
         return Reply(raw=json.dumps(body).encode())
 
 
-def fault(account: Account, budget: str, limited: bool, facts: Path, out: Path, capsys: Any) -> str | None:
+def fault(account: Account, budget: str, limited: bool, facts: Path, out: Path, capsys: Any, *more: str) -> str | None:
     """What is wrong with three runs of one command, and one with a larger budget; None where nothing is."""
     with serving(account) as server:
         line = [
             "check", "m", "--backend", "chat", "--base-url", server.url, "--facts", str(facts), "--out", str(out),
-            "--as-of", "2025-11-22", "--pause", "0", "--timeout", "5", "--no-page", "--decoys", "0", "--tries", "3",
-            "--price-in", "1", "--price-out", "1", *(["--max-tokens", str(LIMIT)] if limited else []),
+            "--as-of", "2025-11-22", "--pause", "0", "--timeout", "5", "--no-page", "--tries", "3", "--price-in", "1",
+            "--price-out", "1", *more, *(["--max-tokens", str(LIMIT)] if limited else []),
         ]  # fmt: skip
         for times in (1, 1, 1, 2):
             amount = times * float(budget.split()[0].replace("k", "000"))
@@ -109,11 +109,12 @@ def test_no_lie_overdraws_a_budget(part: int, tmp_path: Path, capsys: pytest.Cap
         *product(USAGE, LENGTHS, ("none",), BUDGETS, (True, False)),
         *product(("true", "none", "huge"), LENGTHS, TROUBLE[1:], BUDGETS, (True, False)),
     ]
-    worlds = random.Random(0).sample(worlds, 140)[part::2]
+    worlds = random.Random(0).sample(worlds, 150)[part::2]
     faults = {}
     for number, (usage, length, trouble, budget, limited) in enumerate(worlds):
         account = Account(usage, length, trouble, number)
-        found = fault(account, budget, limited, facts, tmp_path / str(number), capsys)
+        alone = ("--decoys", "0") if number % 2 else ()  # many times faster
+        found = fault(account, budget, limited, facts, tmp_path / str(number), capsys, *alone)
         if found is not None:
             faults[usage, length, trouble, budget, limited] = found
     for world, words in faults.items():

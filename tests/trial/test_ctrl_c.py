@@ -16,7 +16,7 @@ from anachron.data.dataset import Dataset
 from anachron.io.files import file_fingerprint
 
 LINE = b"interrupted; finished work is kept, and the same command resumes from there\n"
-TRIED = 5
+TRIED = 15
 # Says on stdout when the program itself begins; before, Python is still starting and answers by a traceback.
 PROGRAM = "import sys; from anachron.cli.entry import run; print(end='begun', flush=True); run(sys.argv[1:])"
 
@@ -31,7 +31,9 @@ def start(words: list[str]) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.trial
-def test_ctrl_c_at_random_moments(brief: Dataset, tmp_path: Path):
+@pytest.mark.half
+@pytest.mark.parametrize("part", [0, 1])
+def test_ctrl_c_at_random_moments(part: int, brief: Dataset, tmp_path: Path):
     data = tmp_path / "brief.csv"
     to_published(brief.table, brief.boundaries).write_csv(data)
     words = ["probe", "demo", "--dataset", str(data), "--batch-tokens", "512", "--out"]
@@ -40,7 +42,7 @@ def test_ctrl_c_at_random_moments(brief: Dataset, tmp_path: Path):
     takes = time.monotonic() - begun
     draw = random.Random()
     interrupted = 0
-    for _ in range(TRIED):
+    for _ in (times := range(part, TRIED, 2)):
         child = start([*words, str(tmp_path / "often")])
         try:
             _, err = child.communicate(timeout=draw.uniform(0, takes))
@@ -55,4 +57,5 @@ def test_ctrl_c_at_random_moments(brief: Dataset, tmp_path: Path):
     assert start([*words, str(tmp_path / "often")]).wait(300) == 0
     scores = [tmp_path / name / "scores.parquet" for name in ("whole", "often")]
     assert file_fingerprint(scores[0]) == file_fingerprint(scores[1]), pl.read_parquet(scores[1])
-    print(f"trial: {TRIED} commands interrupted at random, {interrupted} before their end; one line each, same scores")
+    tried = f"{len(times)} commands interrupted at random, {interrupted} before their end"
+    print(f"trial: {tried}; one line each, same scores")

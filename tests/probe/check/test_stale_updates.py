@@ -112,17 +112,8 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def words_of_check(folder: Path) -> list[str]:
-    return [
-        "check",
-        "demo",
-        "--facts",
-        str(folder / "facts.csv"),
-        "--out",
-        str(folder / "run"),
-        "--decoys",
-        "0",
-        "--no-page",
-    ]
+    facts, run = str(folder / "facts.csv"), str(folder / "run")
+    return ["check", "demo", "--facts", facts, "--out", run, "--decoys", "0", "--no-page"]
 
 
 @pytest.mark.full
@@ -131,11 +122,9 @@ def test_from_facts_to_a_judged_update(checked: Path, capsys: pytest.CaptureFixt
     told = read_json(run / "check.json")["stale"]
     table = pl.read_csv(run / STALE_FILE, infer_schema=False)
     names = {"old_until": "old_end", "since": "date"}
-    assert (
-        len(told) >= 2
-        and [{names.get(k, k): v for k, v in one.items()} for one in told]
-        == table.select([names.get(k, k) for k in told[0]]).to_dicts()
-    )
+    assert len(told) >= 2
+    renamed = [{names.get(key, key): value for key, value in one.items()} for one in told]
+    assert renamed == table.select([*renamed[0]]).to_dicts()
     assert RunFolder.read(run).holds(STALE_FILE)
     words = ["evaluate", "demo", "--updates", str(run / STALE_FILE), "--methods", "FT", "--fluency-tokens", "0",
              "--dated", "--out", str(checked / "edits"), "--limit", "2"]  # fmt: skip

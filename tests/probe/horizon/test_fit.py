@@ -216,7 +216,7 @@ def test_a_fit_is_rejected_as_rarely_as_it_says() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("halving", [0, 12 * 3000])
 def test_answers_that_do_not_depend_on_the_date_give_none(halving: float) -> None:
-    assert not any(fit_horizon(simulated(600, halving, seed)).told for seed in range(3))
+    assert not any(fit_horizon(simulated(600, halving, seed)).told for seed in range(5))
 
 
 def test_answers_that_go_together_count_as_fewer() -> None:

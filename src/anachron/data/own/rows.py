@@ -193,10 +193,8 @@ def _values(
     words of a relation."""
     faults: list[Fault] = []
     values: dict[str, Any] = {}
-    broken = [column for column, value in given.items() if isinstance(value, str) and value in ERRORS.values()]
-    if broken:
-        rule = "{!r} is the error of a formula; mend it, or write what is meant"
-        return [Fault(number, column, rule.format(given[column])) for column in broken], {}
+    if broken := [Fault(number, column, rule) for column, value in given.items() if (rule := formula_fault(value))]:
+        return broken, {}
 
     def check(column: str, read: Any, *arguments: Any) -> None:
         try:
@@ -246,6 +244,13 @@ def _end(value: Any, number: int, notices: Notices, order: Order | None) -> Any:
 
 def _period(start: Any, end: Any) -> Period:
     return Period(start, end)
+
+
+def formula_fault(value: Any) -> str | None:
+    """What is wrong with a cell that shows the error of a formula; None of any other."""
+    if isinstance(value, str) and value in ERRORS.values():
+        return f"{value!r} is the error of a formula; mend it, or write what is meant"
+    return None
 
 
 def cell_text(value: Any, column: str) -> str | None:

@@ -24,10 +24,9 @@ from anachron.data.own.dates import Order, is_no_end, needs_order, read_end, rea
 from anachron.data.own.faults import Fault, refuse
 from anachron.data.own.files import column_names, read_rows
 from anachron.data.own.notices import Notices
-from anachron.data.own.rows import cell_names, cell_text, order_of_dates
+from anachron.data.own.rows import cell_names, cell_text, formula_fault, order_of_dates
 from anachron.data.updates.case_records import SLOT
 from anachron.io.files import Json
-from anachron.io.sheets import ERRORS
 from anachron.io.stores import Place
 from anachron.text.articles import in_sentence
 from anachron.text.cloze import BLANK, bundled_cloze, cloze_prompt_text
@@ -123,8 +122,8 @@ def _values(
     values: dict[str, Any] = {}
     for column, value in given.items():
         try:
-            if isinstance(value, str) and value in ERRORS.values():
-                raise DataError(f"{value!r} is the error of a formula; mend it, or write what is meant")
+            if broken := formula_fault(value):
+                raise DataError(broken)
             if column in _DATES:
                 values[column] = _date(value, column, order)
             elif column == "aliases":
@@ -239,13 +238,14 @@ def _records(rows: Iterable[tuple[dict[str, Any], Json]], subjects: Collection[s
 
     Random facts are brought only where no row has a nearest one to draw them from.
     """
-    rows = list(rows)
-    nearest = []
+    rows, nearest = list(rows), []
     for values, wording in rows:
         objects = {name_key(name) for name in (values["old"], values["new"], *values["aliases"])}
         pool = _facts_beside(wording["relation"]["id"], subjects)
         nearest.append([fact for fact in pool if name_key(fact.object) not in objects][:BESIDE])
-    others = [fact for relation in _bundled() for fact in _facts_beside(relation, subjects) if fact.period.end is None]
+    others: list[Fact] = []
+    if not any(nearest):
+        others = [one for relation in _bundled() for one in _facts_beside(relation, subjects) if one.period.end is None]
     for (values, wording), near in zip(rows, nearest, strict=True):
         drawn = random.Random(wording["update_prompt"]).sample(others, min(BESIDE, len(others)))
         new = {"label": values["new"], "decision": "new", "start": values["date"], "aliases": list(values["aliases"])}
@@ -253,7 +253,7 @@ def _records(rows: Iterable[tuple[dict[str, Any], Json]], subjects: Collection[s
         yield {
             "case_id": values["case_id"], "subject": {"id": values["subject_id"], "label": values["subject"]},
             "objects": [new, old], "neighborhood": [_neighbour(fact) for fact in near], "scenario": REPLACEMENT,
-            "random_neighborhood": None if any(nearest) else [_neighbour(fact) for fact in drawn], **wording,
+            "random_neighborhood": [_neighbour(fact) for fact in drawn] if others else None, **wording,
         }  # fmt: skip
 
 

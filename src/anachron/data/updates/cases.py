@@ -121,7 +121,7 @@ def load_cases(
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: at least one update must be kept; give 1 or more, or leave it out")
     reading = _Reading(name, wanted)
-    records, table = _records(name, split, revision)
+    records, table = _opened(name, split, revision)
     for number, row in enumerate(records, 1):
         if number in table.unchanged:
             continue
@@ -150,7 +150,7 @@ def select_records(
     counted from 0.
     """
     wanted, kept = set(case_ids), []
-    for number, row in enumerate(_records(name, split, revision)[0], 1):
+    for number, row in enumerate(_opened(name, split, revision)[0], 1):
         record = Part(row, f"record {number}").record()
         ids = [step.get("case_id") for step in atoke_steps(row, number)]
         if wanted & {str(number - 1 if id is None else id) for id in ids}:
@@ -319,42 +319,46 @@ def draw_random(cases: list[EditCase], limit: int | None, seed: int) -> Iterator
         yield tuple(replace(fact, dist=None) for fact in others[:DRAWN])
 
 
-def _records(name: str, split: str | None, revision: str | None) -> tuple[Iterable[object], CaseTable]:
+def _opened(name: str, split: str | None, revision: str | None) -> tuple[Iterable[object], CaseTable]:
     """The records of a data set; and where it is a table of old and new objects, that."""
-    path, none = Path(name), CaseTable(())
-    suffix = path.suffix.casefold()
-    local = path.is_file() or suffix in TABLE_ENDINGS
-    if (local or name == MINI_UPDATES) and (split or revision):
-        raise ConfigError(f"{name} is not a hub data set, so it has no split and no revision; leave them out")
-    if name == MINI_UPDATES:  # a large table that few need
-        return _rows(import_module("anachron.data.bundled.mini_updates").mini_updates()), none
-    if not local:
-        return _rows(read_hub(name, split, revision, (MINI_UPDATES,))), none
-    if suffix not in TABLE_ENDINGS:
-        endings = ", ".join(dict.fromkeys((*ENDINGS, *TABLE_ENDINGS)))
-        raise DataError(f"{name}: updates cannot be read from {path.suffix or 'this'}; use {endings}")
-    if suffix not in ENDINGS or _is_table(name):
-        table = read_case_table(name)
-        return table.records, table
-    if suffix == ".parquet":
-        return _rows(read_table(path)), none
-    if path.is_file():
-        refuse_halves(path, path)
-    if suffix != ".json":
-        return iterate_jsonl(path), none
-    content = read_json(path)
-    if not isinstance(content, list):
-        raise DataError(f"{name} holds one {type(content).__name__}, not a list of records; write [record, record]")
-    return content, none
+    if split or revision or not _is_table(name):
+        return _records(name, split, revision), CaseTable(())
+    table = read_case_table(name)
+    return table.records, table
 
 
 def _is_table(name: str) -> bool:
-    """Whether a file of records holds a table of old and new objects: it has the mark of no format.
-
-    EasyEdit's flat records, which have a prompt as well, say ``target_new``.
-    """
+    """Whether a file holds a table of old and new objects: it has the ending of one, or records without the mark of any
+    format. EasyEdit's flat records, which have a prompt as well, say ``target_new``."""
+    suffix = Path(name).suffix.casefold()
+    if suffix not in ENDINGS:
+        return suffix in TABLE_ENDINGS
     marks = {form.mark for form in FORMATS if form is not _FLAT} | {"target_new"}
     return marks.isdisjoint(column_names(name)) and "new" in known_columns(name)
+
+
+def _records(name: str, split: str | None, revision: str | None) -> Iterable[object]:
+    path, suffix = Path(name), Path(name).suffix.casefold()
+    local = path.is_file() or suffix in TABLE_ENDINGS
+    if (local or name == MINI_UPDATES) and (split or revision):
+        raise ConfigError(f"{name} is not a hub data set, so it has no split and no revision; leave them out")
+    if name == MINI_UPDATES:
+        return _rows(import_module("anachron.data.bundled.mini_updates").mini_updates())  # a large table that few need
+    if not local:
+        return _rows(read_hub(name, split, revision, (MINI_UPDATES,)))
+    if suffix not in ENDINGS:
+        endings = ", ".join(dict.fromkeys((*ENDINGS, *TABLE_ENDINGS)))
+        raise DataError(f"{name}: updates cannot be read from {path.suffix or 'this'}; use {endings}")
+    if suffix == ".parquet":
+        return _rows(read_table(path))
+    if path.is_file():
+        refuse_halves(path, path)
+    if suffix != ".json":
+        return iterate_jsonl(path)
+    content = read_json(path)
+    if not isinstance(content, list):
+        raise DataError(f"{name} holds one {type(content).__name__}, not a list of records; write [record, record]")
+    return content
 
 
 def _rows(table: pl.DataFrame) -> Iterator[Json]:

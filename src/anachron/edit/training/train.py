@@ -47,10 +47,10 @@ def mend_lessons(
     callbacks = callbacks or Callbacks()
     texts = () if text is None else _lines(text)
     judged = set() if without is None else {case.subject for case in load_cases(without, scenario=None).cases}
-    loaded_set = load_cases(updates, **loading)
-    for note in loaded_set.notes:
+    found = load_cases(updates, **loading)
+    for note in found.notes:
         callbacks.notice(note)
-    loaded = loaded_set.cases
+    loaded = found.cases
     others = [case for case in loaded if case.subject not in judged]
     if len(others) < len(loaded):
         dropped = len(loaded) - len(others)

@@ -17,8 +17,6 @@ from anachron.text.names import (
 
 _NOT_ELIDED = re.compile(r"y[aeiouàâéèêô]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
 _NO_NOUN = re.compile(r".* (?:of|the|and|for|in) |[A-ZÀ-Ý]\S* (?:et|ou|à) ")  # English, or a title in French
-# persons whose name begins as an article does
-_WITHOUT = frozenset({"Le Brun", "Le Clézio", "Le Corbusier", "Le Nain", "Le Nôtre"})
 
 
 def join(before: str, subject: str) -> tuple[str, str]:
@@ -28,7 +26,7 @@ def join(before: str, subject: str) -> tuple[str, str]:
     if before.endswith("« "):  # a name that is quoted stays bare
         return (re.sub(r"\bde « $", "d'« ", before) if _elides(subject) else before), subject
     lists, plain = listed_words("French"), subject.replace("\u2019", "'")
-    own = None if subject in _WITHOUT else re.match(r"(?:les?|la) (?=\S)|l'(?=\w)", plain, re.IGNORECASE)
+    own = None if subject in lists["no_articles"] else re.match(r"(?:les?|la) (?=\S)|l'(?=\w)", plain, re.IGNORECASE)
     found = own[0].strip().lower() if own else _article(before, plain)
     if called := re.search(rf"(?<!\w)({'|'.join(lists['called'])}) $", before):
         noun = re.split(r"[ ']", called[1])[-1]

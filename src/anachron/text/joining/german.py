@@ -35,6 +35,8 @@ _FOREIGN = re.compile(r".* of |\S+ (?:for|de|du|di|del|della|national\w*|d['’]
 
 
 def join(before: str, subject: str) -> tuple[str, str]:
+    """The article and what it declines are those of the case that the words before ask for; "von" behind a noun becomes
+    a genitive (das Staatsoberhaupt der Schweiz). Foreign names take an article and stay as they are."""
     lists = listed_words("German")
     byname = re.fullmatch(r"(.+? )(und die|der|die) (.+)", subject)  # Karl der Große, St. Vincent und die Grenadinen
     if byname and byname[3] in lists["bynames"]:
@@ -45,13 +47,8 @@ def join(before: str, subject: str) -> tuple[str, str]:
     subject = subject[own.end() :] if own else subject
     name = re.split(" ?/", subject)[0]  # Oscar/Beste Regie
     rest = subject[len(name) :]
-    known = _gender(name) or _office(before, name)
-    gender = known
-    if gender is None and not _TITLE.match(name):
-        nicknamed = is_nicknamed(name, "German")
-        gender = article_by_pattern(name, "German") or ("p" if nicknamed else "m" if is_club(name) else None)
-        gender = gender or article_by_ending(name, lists["endings"])
-    german = known  # words that are declined; foreign ones, known by a pattern or an ending, stay as they are
+    german = _gender(name) or _office(before, name)  # of words that are declined
+    gender = german or _foreign_gender(name)
     if own and gender is None:  # of "die" the plural is known by its adjective: die Vereinigten Staaten
         gender = german = {"der": "m", "die": "p" if re.match(r"\w+en ", name) else "f", "das": "n"}[own[1]]
     how = next((how for how, words in lists["called_behind"].items() if is_behind(before, words)), None)
@@ -70,6 +67,15 @@ def join(before: str, subject: str) -> tuple[str, str]:
     if (joined := lists["contracted"].get(f"{word.lower()} {article}")) and preposition:
         return f"{before[: preposition.start()]}{joined} ", name + rest
     return before, f"{article} {name}{rest}"
+
+
+def _foreign_gender(name: str) -> str | None:
+    """Of a name that its form tells: a maker and its model, a team, a word at its end."""
+    if _TITLE.match(name):
+        return None
+    nicknamed = is_nicknamed(name, "German")
+    found = article_by_pattern(name, "German") or ("p" if nicknamed else "m" if is_club(name) else None)
+    return found or article_by_ending(name, listed_words("German")["endings"])
 
 
 def _called(before: str, subject: str, how: str | None) -> tuple[str, str]:
@@ -200,7 +206,7 @@ def _declined(subject: str, gender: str, case: int) -> str:
         words[place] += "n" if small.endswith("e") else "en"
         words[place] += "s" if case == 3 and small.endswith("friede") else ""  # des Friedens
     elif gender == "p" and case == 2:
-        words[place] += "n" if re.search(r"(?<!e)e[lr]?$", words[place]) and words[place] != "Vier" else ""
+        words[place] += "n" if re.search(r"(?<!e)e[lr]?$", words[place]) and small not in lists["without_n"] else ""
     elif gender in "mn" and case == 3 and _takes_s(subject, words[place]):
         long = _GENITIVE_ES.search(words[place])
         words[place] += "ses" if words[place].endswith("nis") else "es" if long else "s"

@@ -17,10 +17,8 @@ from anachron.text.names import (
 
 def join(before: str, subject: str) -> tuple[str, str]:
     """Templates call their subject what it is ("del equipo Arsenal de Kiev"), which gives way to an article that is
-    known ("del Real Madrid"). Where its kinds are too many for that, an unknown name is
-    quoted ("la ubicación de «Guernica»"), but for such as only places have (``never_quoted``)."""
-    if before.endswith("«"):
-        return before, subject  # a name that is quoted stays bare
+    known ("del Real Madrid"). Where its kinds are too many for that, an unknown name is quoted ("la ubicación de
+    «Guernica»"), but for such as only places have (``never_quoted``)."""
     lists = listed_words("Spanish")
     own = re.match(r"(el|la|los|las) (?=\S)", subject)  # in small letters: El País is a name
     name = subject[own.end() :] if own else subject
