@@ -280,7 +280,9 @@ def wilson(successes: int, trials: int, *, correction: bool, confidence: float =
     return float(interval.low), float(interval.high)
 
 
-def korn_graubard(values: Sequence[float] | np.ndarray, clusters: Labels | None = None) -> tuple[float, float]:
+def korn_graubard(
+    values: Sequence[float] | np.ndarray, clusters: Labels | None = None, *, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
     """Korn and Graubard's interval of a mean of values from 0 to 1: the exact one of Clopper and Pearson, of the
     effective number of values; (NaN, NaN) of none.
 
@@ -316,28 +318,29 @@ def korn_graubard(values: Sequence[float] | np.ndarray, clusters: Labels | None 
     mean = min(1.0, max(0.0, float(data.mean())))
     largest, variance = mean * (1 - mean), _ratio_variance(data, group)
     spread = min(most, number * variance / (largest + variance)) if largest > 0 else most
-    return _clopper_pearson(mean, number / (spread + (most - spread) * min(1.0, 2 / number)))
+    return _clopper_pearson(mean, number / (spread + (most - spread) * min(1.0, 2 / number)), confidence)
 
 
 def korn_graubard_difference(
-    before: Sequence[float] | np.ndarray, after: Sequence[float] | np.ndarray, clusters: Labels | None = None
-) -> tuple[float, float]:
+    before: Sequence[float] | np.ndarray, after: Sequence[float] | np.ndarray, clusters: Labels | None = None, *,
+    confidence: float = CONFIDENCE,
+) -> tuple[float, float]:  # fmt: skip
     """Interval of the mean of ``after - before``, both from 0 to 1, paired: `korn_graubard` of (1 + difference) / 2.
 
     The interval does not vanish where all differences are the same, so of few facts it is wide. (NaN, NaN) of none.
     """
     gaps = np.asarray(after, float) - np.asarray(before, float)
-    low, high = korn_graubard((1 + gaps) / 2, clusters)
+    low, high = korn_graubard((1 + gaps) / 2, clusters, confidence=confidence)
     return 2 * low - 1, 2 * high - 1
 
 
-def _clopper_pearson(share: float, trials: float) -> tuple[float, float]:
-    """The exact 95 % interval of a proportion, of a number of trials that need not be whole."""
+def _clopper_pearson(share: float, trials: float, confidence: float) -> tuple[float, float]:
+    """The exact interval of a proportion, of a number of trials that need not be whole."""
     from scipy.special import betaincinv  # a quantile of the beta distribution; scipy.stats loads far more
 
     won, lost = share * trials, (1 - share) * trials
-    low = float(betaincinv(won, lost + 1, ENDS[0])) if won > 0 else 0.0
-    return low, float(betaincinv(won + 1, lost, ENDS[1])) if lost > 0 else 1.0
+    low = float(betaincinv(won, lost + 1, (1 - confidence) / 2)) if won > 0 else 0.0
+    return low, float(betaincinv(won + 1, lost, (1 + confidence) / 2)) if lost > 0 else 1.0
 
 
 def wilson_effective(share: float, trials: float) -> tuple[float, float]:

@@ -1,0 +1,90 @@
+"""What an update gained and what it broke, in four parts from 0 to 1, and their weighted mean: the balance.
+
+``present``  is the new fact there: the mean of efficacy success and generalization success (p(new) > p(old), as asked
+             and in other words), and where texts were generated of the shares that begin with the new object
+``past``     is the old fact kept on the dates before the change: ``past_kept_global`` of
+             `anachron.evaluate.measures.dated_metrics`, where dates were asked about
+``others``   the share of the facts beside the update whose true object keeps at least half of its probability
+``fluency``  that of free text against the unedited model's, at most 1
+
+A part that was not measured of an update is left out of that update's mean, for all ways alike.
+"""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from anachron.core.errors import ConfigError
+from anachron.evaluate.measures.dated_metrics import dated_metrics
+from anachron.evaluate.metrics import update_metrics
+from anachron.evaluate.results import KEYS, UNEDITED, method_label
+
+PARTS = ("present", "past", "others", "fluency")
+WEIGHTS: Mapping[str, float] = {"present": 1.0, "past": 1.0, "others": 1.0, "fluency": 0.5}
+BALANCE = "balance"
+HALF = 0.5  # of its probability, which a fact beside the update must keep
+OF_PRESENT = ("efficacy_success", "generalization_success", "generated_new", "generalization_generated_new")
+
+
+def checked_weights(given: Mapping[str, float]) -> dict[str, float]:
+    """`WEIGHTS` with those given instead. Raises `ConfigError` for an unknown part, a negative or infinite weight, and
+    weights that are all 0."""
+    if unknown := [name for name in given if name not in WEIGHTS]:
+        raise ConfigError(f"weight of {unknown[0]!r}: weights are of {', '.join(WEIGHTS)}")
+    weights = {**WEIGHTS, **given}
+    for name, weight in weights.items():
+        if not 0 <= weight < float("inf"):
+            raise ConfigError(f"weight of {name} is {weight}; give a number from 0 on")
+    if not any(weights.values()):
+        raise ConfigError("all weights are 0, so nothing would be judged; give one above 0")
+    return weights
+
+
+def balances(tables: Mapping[str, pl.DataFrame], weights: Mapping[str, float] = WEIGHTS) -> pl.DataFrame:
+    """One row a way and update: ``way`` (the method's label, `UNEDITED` first), ``case_id``, ``subject``, ``status``,
+    ``reason``, ``seconds``, each of `PARTS` and `BALANCE`, all from 0 to 1.
+
+    tables: of a run of one mode (`anachron.evaluate.stages.Evaluation.tables`). A failed update has no parts.
+    """
+    metrics = update_metrics(
+        *(tables[name] for name in ("targets", "neighbours", "updates")),
+        *(tables.get(n) for n in ("objects", "generations")),
+    )
+    rows = metrics.join(_others(tables["neighbours"]), on=KEYS, how="left", maintain_order="left")
+    if tables.get("dated") is not None and tables["dated"].height:
+        past = dated_metrics(tables["dated"], tables["updates"]).select(*KEYS, past="past_kept_global")
+        rows = rows.join(past, on=KEYS, how="left", maintain_order="left")
+    else:
+        rows = rows.with_columns(past=pl.lit(None, pl.Float64))
+    clean = rows.filter(pl.col("method") == UNEDITED)
+    fluent = clean.select("mode", "case_id", unedited_fluency="fluency")
+    rows = rows.join(fluent, on=["mode", "case_id"], how="left", maintain_order="left")
+    unedited = pl.col("method") == UNEDITED
+    known = [pl.col(name) for name in OF_PRESENT if name in rows.columns]
+    rows = rows.with_columns(
+        method_label().alias("way"),
+        present=pl.mean_horizontal(known),
+        others=pl.when(unedited & pl.col("case_id").is_in(tables["neighbours"]["case_id"]))
+        .then(1.0)
+        .otherwise("others"),
+        fluency=(pl.col("fluency") / pl.col("unedited_fluency")).clip(upper_bound=1.0).fill_nan(None),
+    )
+    done = pl.col("status") == "done"
+    parts = rows.select(
+        "way", "case_id", "subject", "status", "reason", "seconds",
+        *(pl.when(done).then(pl.col(part)).alias(part) for part in PARTS),
+    )  # fmt: skip
+    return with_balance(parts, weights)
+
+
+def with_balance(parts: pl.DataFrame, weights: Mapping[str, float] = WEIGHTS) -> pl.DataFrame:
+    """With the mean of `PARTS` by their weights; null where no part with a weight is known."""
+    weighed = [name for name in PARTS if weights[name] > 0]
+    total = pl.sum_horizontal(pl.col(name) * weights[name] for name in weighed)
+    known = pl.sum_horizontal(pl.col(name).is_not_null().cast(pl.Float64) * weights[name] for name in weighed)
+    return parts.with_columns(pl.when(known > 0).then(total / known).alias(BALANCE))
+
+
+def _others(neighbours: pl.DataFrame) -> pl.DataFrame:
+    kept = (pl.col("after") >= HALF * pl.col("before")).cast(pl.Float64)
+    return neighbours.drop_nulls(["before", "after"]).group_by(KEYS, maintain_order=True).agg(others=kept.mean())
