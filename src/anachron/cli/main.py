@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from anachron.cli import (
+    advise,
     build,
     check,
     covariance,
@@ -28,6 +29,7 @@ from anachron.cli import (
     lacking,
     measure,
     probe,
+    refresh,
     runs,
     save,
     timestress,
@@ -81,8 +83,8 @@ def _options(
 
 
 COMMANDS = (
-    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, lacking, evaluate,
-    judge, save, export,
+    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, lacking, advise,
+    refresh, evaluate, judge, save, export,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

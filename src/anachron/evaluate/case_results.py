@@ -95,12 +95,13 @@ def _compared(after: pl.DataFrame, clean: pl.DataFrame, name: str, stage: Sequen
     key = [column for column in ENTRY_KEYS if column in ENTRIES[name]]
     values = [column for column in ENTRY_VALUES if column in ENTRIES[name]]
     when = {side: {v: side if v == "p" else f"{v}_{side}" for v in values} for side in ("after", "before")}
-    before = _exploded(clean, name, []).select("case_id", *key, *values).rename(when["before"])
+    of_clean = _exploded(clean, name, []).rename(when["before"])  # with what its questions say, such as a granularity
+    before = of_clean.select("case_id", *key, *when["before"].values())
     numbered = after.with_row_index("row")
     rows = _exploded(numbered, name, ["row", *stage]).rename(when["after"])
     rows = rows.join(before, on=["case_id", *key], how="left", maintain_order="left")
     failed = numbered.filter(status="failed").select("row", *stage, "case_id")
-    unmade = failed.join(before, on="case_id", maintain_order="left_right")
+    unmade = failed.join(of_clean, on="case_id", maintain_order="left_right")
     return pl.concat([rows, unmade], how="diagonal").sort("row", maintain_order=True).drop("row")
 
 

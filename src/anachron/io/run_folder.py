@@ -68,12 +68,14 @@ REPAIR = "repeat the command that made the folder: damaged files are then made a
 
 
 class Kind(StrEnum):
-    """What a run did: statements scored, questions about facts or about changes answered, updates made and judged."""
+    """What a run did: statements scored, questions about facts or about changes answered, updates made and
+    judged, ways to make updates compared."""
 
     SCORES = "scores"
     ANSWERS = "answers"
     CHANGES = "changes"
     EDITS = "edits"
+    ADVICE = "advice"
 
 
 @contextmanager

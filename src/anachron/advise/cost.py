@@ -1,0 +1,128 @@
+"""What a way costs: seconds and memory to make it, milliseconds a question, and whether an update can be taken back."""
+
+import gc
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from types import TracebackType
+
+import torch
+
+from anachron.data.updates.case_records import EditCase
+from anachron.edit.base import edited
+from anachron.edit.failures import failure_of
+from anachron.edit.methods import method_named
+from anachron.edit.plan import Planned
+from anachron.evaluate.joint_edits import JointEdit, make_batch
+from anachron.evaluate.measures.perplexity import HeldText, perplexity
+from anachron.io.files import Json
+from anachron.lm.generation import greedy_continuations
+from anachron.lm.model import LanguageModel
+
+ASKED, WRITTEN = 20, 8  # questions that are timed, and tokens that the model writes behind each
+EVERY = 0.005  # seconds between two readings of the memory of this process
+
+
+@dataclass(frozen=True)
+class Cost:
+    """seconds: to make the edit. memory: bytes that the process, or the GPU, took meanwhile beyond what it held before.
+    milliseconds: a question, from its text to `WRITTEN` tokens, one question at a time. takes_back: whether one update
+    can be taken out of what was made; of weights changed together none can. perplexity: of the held text under the
+    edit, None without one. reason: why nothing could be measured, else None."""
+
+    seconds: float | None = None
+    memory: int | None = None
+    milliseconds: float | None = None
+    takes_back: bool | None = None
+    perplexity: float | None = None
+    reason: str | None = None
+
+    def total(self, questions: int, unedited: "Cost") -> float:
+        """Seconds to make it and to ask so many questions, beyond those of asking the unedited model."""
+        slower = max(0.0, (self.milliseconds or 0.0) - (unedited.milliseconds or 0.0))
+        return (self.seconds or 0.0) + questions * slower / 1000
+
+
+def cost_of(lm: LanguageModel, planned: Planned | None, cases: Sequence[EditCase], text: HeldText | None) -> Json:
+    """A `Cost`, as JSON, of making these updates together by a way; None is the unedited model.
+
+    A way that cannot make them has the reason in place of numbers.
+    """
+    try:
+        if planned is None:
+            return asdict(Cost(0.0, 0, _milliseconds(lm, cases), True, _perplexity(lm, text)))
+        with PeakMemory(lm) as memory:
+            started = time.perf_counter()
+            joint = make_batch(lm, planned, cases)
+            seconds = time.perf_counter() - started
+        if not joint.seconds:
+            return asdict(Cost(reason=next(iter(joint.failed.values()), "no update could be made")))
+        return asdict(_under(lm, planned, joint, cases, text, Cost(seconds, memory.bytes)))
+    except Exception as error:
+        if (failure := failure_of(error)) is None:
+            raise
+        return asdict(Cost(reason=str(failure)))
+
+
+def _under(
+    lm: LanguageModel, planned: Planned, joint: JointEdit, cases: Sequence[EditCase], text: HeldText | None, made: Cost
+) -> Cost:
+    takes_back = not method_named(planned.method).changes_weights
+    with edited(lm, joint.edit, check=False):
+        return Cost(made.seconds, made.memory, _milliseconds(lm, cases), takes_back, _perplexity(lm, text))
+
+
+def _perplexity(lm: LanguageModel, text: HeldText | None) -> float | None:
+    return None if text is None else perplexity(lm, text)
+
+
+def _milliseconds(lm: LanguageModel, cases: Sequence[EditCase]) -> float:
+    """The middle one of the times of some update prompts, evenly spread; the first is asked once more before."""
+    every = -(-len(cases) // ASKED)
+    prompts = [case.text for case in cases[::every]]
+    times = []
+    for prompt in [prompts[0], *prompts]:
+        started = time.perf_counter()
+        greedy_continuations(lm, [prompt], WRITTEN)
+        times.append(time.perf_counter() - started)
+    times = sorted(times[1:])
+    return 1000 * times[len(times) // 2]
+
+
+class PeakMemory:
+    """The most memory beyond what was held at the start of the block, in ``bytes``: of the GPU that the model is on,
+    else of this process, read every few milliseconds."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        self._device = lm.device if lm.device.type == "cuda" else None
+        self.bytes = 0
+
+    def __enter__(self) -> "PeakMemory":
+        gc.collect()
+        if self._device is not None:
+            torch.cuda.reset_peak_memory_stats(self._device)
+            self._before = torch.cuda.memory_allocated(self._device)
+            return self
+        import psutil
+
+        self._process, self._over = psutil.Process(), threading.Event()
+        self._before = self._process.memory_info().rss
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+        return self
+
+    def _read(self) -> None:
+        while True:
+            self.bytes = max(self.bytes, self._process.memory_info().rss - self._before)
+            if self._over.wait(EVERY):
+                return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._device is not None:
+            self.bytes = torch.cuda.max_memory_allocated(self._device) - self._before
+            return
+        self._over.set()
+        self._thread.join()

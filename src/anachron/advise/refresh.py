@@ -1,0 +1,99 @@
+"""From a file of facts to an updated model: check, updates, advice, the update, and the check once more.
+
+    check/                 a run of ``check``; its ``stale.csv`` are the updates
+    advice/                a run of ``advise`` on them
+    update.safetensors     all of them, made by the way that was recommended
+    after/                 ``check`` on the same facts with the update in force
+    bundled/, bundled-after/   probes of bundled facts without it and with it
+    refresh.json           what came of it, written last
+
+Each step is a run of its own that goes on where it was; a finished one is read.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anachron.advise.run import AdviceSettings, Advised, run_advice
+from anachron.core.errors import DataError
+from anachron.data.loaders import load_dataset
+from anachron.data.updates.cases import CaseSet, load_cases
+from anachron.edit.base import Edit, edited, model_fingerprint
+from anachron.edit.plan import Planned
+from anachron.edit.storage import load_edit, save_edit
+from anachron.evaluate.editing import edit_from_updates, update_requests
+from anachron.evaluate.results import UNEDITED
+from anachron.io.jobs import Callbacks
+from anachron.lm.model import LanguageModel
+from anachron.probe.check.check import STALE_FILE, Check, check
+from anachron.probe.run import run_probe
+
+if TYPE_CHECKING:
+    from anachron.probe.check.questions import CheckedFacts
+
+CHECK, ADVICE, AFTER, BUNDLED, BUNDLED_AFTER = "check", "advice", "after", "bundled", "bundled-after"
+UPDATE_FILE = "update.safetensors"
+BUNDLED_FACTS = 30  # that are asked about before and after
+
+Prepare = Callable[[CaseSet], tuple[Sequence[Planned], AdviceSettings]]
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """before, after: the checks; after is None where nothing was updated. cases: the stale facts as updates, None
+    without any. made: the edit of the way ``way``."""
+
+    folder: Path
+    before: Check
+    cases: CaseSet | None = None
+    advised: Advised | None = None
+    way: str = UNEDITED
+    made: Edit | None = None
+    after: Check | None = None
+
+
+def refresh(
+    lm: LanguageModel, facts: "CheckedFacts", out: Path | str, prepare: Prepare, *, way: str | None = None,
+    callbacks: Callbacks | None = None,
+) -> Refreshed:  # fmt: skip
+    """Check a model, make what is stale in it up to date by the way that advice recommends, and check it again.
+
+    prepare: the ways to try for some updates (`anachron.prepare_methods`), and the settings of the advice; called where
+    something is stale. way: make the updates by this one of them, whatever the advice. Nothing is made where nothing is
+    stale, or where leaving the model as it is is recommended. Raises as its steps.
+    """
+    callbacks, folder = callbacks or Callbacks(), Path(out)
+    before = check(lm, facts, folder / CHECK, callbacks=callbacks)
+    if not before.updates.height:
+        return Refreshed(folder, before)
+    cases = load_cases(str(folder / CHECK / STALE_FILE))
+    ways, settings = prepare(cases)
+    advised = run_advice(lm, cases, ways, folder / ADVICE, settings, callbacks=callbacks)
+    chosen = way or advised.advice.recommended
+    if chosen == UNEDITED:
+        return Refreshed(folder, before, cases, advised)
+    planned = next((one for one in ways if one.label == chosen), None)
+    if planned is None:
+        raise DataError(f"way {chosen!r} is not among those that were prepared: {', '.join(o.label for o in ways)}")
+    made = _update(lm, planned, cases, folder / UPDATE_FILE)
+    run_probe(lm, load_dataset("mini", limit=BUNDLED_FACTS), folder / BUNDLED, callbacks=callbacks)
+    with edited(lm, made):
+        after = check(lm, facts, folder / AFTER, callbacks=callbacks)
+        run_probe(lm, load_dataset("mini", limit=BUNDLED_FACTS), folder / BUNDLED_AFTER, callbacks=callbacks)
+    return Refreshed(folder, before, cases, advised, chosen, made, after)
+
+
+def _update(lm: LanguageModel, planned: Planned, cases: CaseSet, path: Path) -> Edit:
+    """The edit in the file where it is the one that is wanted, so that what follows goes on; else it is made."""
+    requests = update_requests(cases, planned.label, skip=True)
+    if path.is_file():
+        known = load_edit(path)
+        about = known.about
+        wanted = (planned.label, requests.cases.fingerprint(), model_fingerprint(lm))
+        if (about.get("way"), about.get("updates_fingerprint"), known.model or wanted[2]) == wanted:
+            return known
+    made = edit_from_updates(lm, planned, requests)
+    made.about["way"] = planned.label
+    save_edit(made, path)
+    return load_edit(path)

@@ -1,0 +1,266 @@
+"""Advice on updates: each way is tried on them, one at a time and many together, and the rule says which to take.
+
+    run.json                settings, model and updates
+    at-00001/, at-00010/    runs of ``evaluate``: every way, for each update alone, and for ten at a time
+    costs.json              seconds, memory, milliseconds a question and perplexity of each way and number
+    pilot/, pilot.json      a few updates, timed, from which a budget takes how many are tried
+    ways.csv                a row a number of updates and way
+    advice.json             the advice, and on what it stands
+
+Ways are methods (`anachron.edit.methods`) and leaving the model as it is. Beside them stands an oracle: the true
+sentence of the very update before each of its prompts, which no way without an editor can beat.
+"""
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+
+from anachron.advise.balance import WEIGHTS, balances, with_balance
+from anachron.advise.cost import Cost, cost_of
+from anachron.advise.rule import Advice, advise, summary_of_ways
+from anachron.core.errors import ConfigError, DataError
+from anachron.core.facts import REPLACEMENT
+from anachron.data.updates.cases import CaseSet
+from anachron.edit.corpus import Corpus
+from anachron.edit.plan import Planned
+from anachron.evaluate.measure import Measures
+from anachron.evaluate.measures.dated import Dating, ways_of
+from anachron.evaluate.measures.perplexity import HeldText, read_text
+from anachron.evaluate.results import UNEDITED
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.evaluate.stages import Evaluation
+from anachron.io.files import Json
+from anachron.io.jobs import Callbacks
+from anachron.io.run_folder import Kind, RunFolder, open_run
+from anachron.lm.model import LanguageModel
+
+SIZES = (1, 10, 100, 1000)
+PILOT = 4  # updates that are timed for a budget
+QUESTIONS = 1000  # for which the costs of ways are compared
+ORACLE, ALONE = "oracle", "PROMPT"  # the oracle is the method PROMPT, each update alone
+TOLD = "it is told which update a question is about"
+ADVICE_FILE, WAYS_FILE, COSTS_FILE, PILOT_FILE = "advice.json", "ways.csv", "costs.json", "pilot.json"
+UPDATES, TEXT_TOKENS = 1000, 2000
+
+
+@dataclass(frozen=True)
+class AdviceSettings:
+    """sizes: numbers of updates made together, increasing; by default `SIZES` as far as there are updates, and all of
+    them. weights: of `anachron.advise.balance.PARTS`. questions: whose asking counts among costs. measures: of each
+    evaluation. text: running text for perplexity, or None, and how many of its tokens. budget_minutes: about how long
+    all may take; fewer updates are tried where it does not suffice."""
+
+    sizes: tuple[int, ...] | None = None
+    weights: Mapping[str, float] = field(default_factory=lambda: dict(WEIGHTS))
+    questions: int = QUESTIONS
+    measures: Measures = field(default_factory=lambda: Measures(50, generate=True))
+    text: Corpus | None = None
+    text_tokens: int = TEXT_TOKENS
+    budget_minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.sizes is not None and (
+            not self.sizes or self.sizes[0] < 1 or list(self.sizes) != sorted({*self.sizes})
+        ):
+            raise ConfigError(
+                f"sizes {', '.join(map(str, self.sizes)) or 'none'}: give increasing numbers of updates, from 1 on"
+            )
+        if self.budget_minutes is not None and not 0 < self.budget_minutes < float("inf"):
+            raise ConfigError(f"budget of {self.budget_minutes:g} minutes: give a number above 0")
+
+
+@dataclass(frozen=True)
+class Advised:
+    """The advice for ``size`` updates together, the last of the sizes. ways: a row a size and way (``ways.csv``).
+    evaluations: by size. updates: how many were tried, of how many there are."""
+
+    folder: Path
+    advice: Advice
+    size: int
+    ways: pl.DataFrame
+    evaluations: Mapping[int, Evaluation]
+    updates: int
+    given: int
+    summary: Json
+
+
+def measures_for(cases: CaseSet, fluency_tokens: int = 50) -> Measures:
+    """What advice measures: probabilities, generated texts and fluency, and where an update says when its new object
+    took the place of the old one, questions with dates: in a way other than the edit's own words, where one is known.
+    """
+    dated = [case for case in cases.cases if case.scenario == REPLACEMENT and case.start and case.new and case.old]
+    ways = {way for case in dated for way in ways_of(case, Dating())}
+    way = next((way for way in ("question", "prompt") if way in ways), None)
+    return Measures(fluency_tokens, generate=True, dated=None if way is None else Dating(ways=(way,)))
+
+
+def sizes_of(settings: AdviceSettings, updates: int) -> tuple[int, ...]:
+    """The numbers of updates that are made together. Raises `ConfigError` for more than there are."""
+    if settings.sizes is None:
+        return tuple(dict.fromkeys((*(size for size in SIZES if size < updates), updates)))
+    if settings.sizes[-1] > updates:
+        raise ConfigError(f"size {settings.sizes[-1]}: there are {updates} updates; leave it out, or give more updates")
+    return settings.sizes
+
+
+def run_advice(
+    lm: LanguageModel,
+    cases: CaseSet,
+    ways: Sequence[Planned],
+    out: Path | str,
+    settings: AdviceSettings | None = None,
+    *,
+    callbacks: Callbacks | None = None,
+) -> Advised:
+    """Try ways to make updates true, and say which to take. An interrupted call goes on where it was.
+
+    ways: of `anachron.prepare_methods`. Of each size the updates are cut into parts of that many, made together, each
+    part in the unedited model; a rest that is smaller is left out, so that every part is as large as it is said to be.
+    Raises as `anachron.run_evaluation`, and `ConfigError` where the folder holds advice on something else.
+    """
+    settings, callbacks, folder = settings or AdviceSettings(), callbacks or Callbacks(), Path(out)
+    if not cases.cases:
+        raise DataError(f"{cases.name} holds no update to advise on ({dict(cases.left_out)} left out)")
+    identity = lm.identity() | {
+        "what": "advice", "edit_prefix": lm.prefix or None, "updates": cases.name,
+        "updates_fingerprint": cases.fingerprint(), "number_of_updates": len(cases.cases), "format": lm.style.kind,
+        "ways": {one.label: one.identity() for one in ways}, "sizes": settings.sizes, "budget": settings.budget_minutes,
+        "text": None if settings.text is None else {"identity": settings.text.identity, "tokens": settings.text_tokens},
+    }  # fmt: skip
+    with open_run(folder, identity, Kind.ADVICE) as run:
+        run.save()
+        tried = _affordable(lm, cases, ways, settings, run, callbacks)
+        sizes = sizes_of(settings, len(tried.cases))
+        done = {
+            size: _evaluated(lm, tried, ways, folder / f"at-{size:05d}", size, settings, callbacks) for size in sizes
+        }
+        costs = _costs(lm, tried, ways, sizes, settings, run, callbacks)
+        table, advice = _judged(done, costs, ways, settings)
+        summary = _summary(lm, cases, tried, sizes, advice, table, settings)
+        run.write_table(WAYS_FILE, table)
+        run.write_json(ADVICE_FILE, summary)
+        run.finish()
+        return Advised(folder, advice, sizes[-1], table, done, len(tried.cases), len(cases.cases), summary)
+
+
+def _evaluated(
+    lm: LanguageModel, cases: CaseSet, ways: Sequence[Planned], folder: Path, size: int, settings: AdviceSettings,
+    callbacks: Callbacks,
+) -> Evaluation:  # fmt: skip
+    whole = replace(cases, cases=cases.cases[: len(cases.cases) // size * size])
+    mode = EvaluateSettings("independent") if size == 1 else EvaluateSettings("batch", size)
+    return run_evaluation(lm, whole, ways, folder, replace(mode, measures=settings.measures), callbacks=callbacks)
+
+
+def _affordable(
+    lm: LanguageModel, cases: CaseSet, ways: Sequence[Planned], settings: AdviceSettings, run: RunFolder,
+    callbacks: Callbacks,
+) -> CaseSet:  # fmt: skip
+    """As many of the updates, from the first, as the budget suffices for, by the time that a few of them take."""
+    if settings.budget_minutes is None:
+        return replace(cases, cases=cases.cases[:UPDATES])
+    if not run.has(PILOT_FILE, callbacks.warn):
+        shutil.rmtree(run.path / "pilot", ignore_errors=True)  # of a killed one the time is not known
+        few = replace(cases, cases=cases.cases[:PILOT])
+        started = time.monotonic()
+        _evaluated(lm, few, ways, run.path / "pilot", 1, settings, callbacks)
+        run.write_json(PILOT_FILE, {"updates": len(few.cases), "seconds": time.monotonic() - started})
+    pilot = run.read_json(PILOT_FILE)
+    of_update = pilot["seconds"] / pilot["updates"]
+    number = len(cases.cases)
+    left = 60 * settings.budget_minutes - pilot["seconds"]
+    while number > 1 and of_update * number * len(sizes_of(replace(settings, sizes=None), number)) > left:
+        number -= 1
+    if settings.sizes is not None:
+        number = max(number, settings.sizes[-1])
+    if number < len(cases.cases):
+        callbacks.notice(
+            f"{settings.budget_minutes:g} minutes suffice for about {number} of {len(cases.cases)} updates, at "
+            f"{of_update:.1f} s an update for {len(ways)} ways; the first {number} are tried"
+        )
+    return replace(cases, cases=cases.cases[:number])
+
+
+def _costs(
+    lm: LanguageModel, cases: CaseSet, ways: Sequence[Planned], sizes: Sequence[int], settings: AdviceSettings,
+    run: RunFolder, callbacks: Callbacks,
+) -> dict[tuple[int, str], Cost]:  # fmt: skip
+    """Of each size and way, and by size 0 of the unedited model. What was measured is kept."""
+    known: Json = run.read_json(COSTS_FILE) if run.has(COSTS_FILE, callbacks.warn) else {}
+    text: HeldText | None = None
+    wanted = [(0, None), *((size, planned) for size in sizes for planned in ways)]
+    for place, (size, planned) in enumerate(wanted):
+        label = UNEDITED if planned is None else planned.label
+        callbacks.progress(place, len(wanted), f"{label}, costs of {size}")
+        if (key := f"{size} {label}") not in known:
+            if settings.text is not None and text is None:
+                text = read_text(lm, settings.text, settings.text_tokens)
+            known[key] = cost_of(lm, planned, cases.cases[: size or None], text)
+            run.write_json(COSTS_FILE, known)
+    return {(size, key): Cost(**known[f"{size} {key}"]) for size, key in _keys(wanted)}
+
+
+def _keys(wanted: Sequence[tuple[int, Planned | None]]) -> list[tuple[int, str]]:
+    return [(size, UNEDITED if planned is None else planned.label) for size, planned in wanted]
+
+
+def _judged(
+    done: Mapping[int, Evaluation], costs: Mapping[tuple[int, str], Cost], ways: Sequence[Planned],
+    settings: AdviceSettings,
+) -> tuple[pl.DataFrame, Advice]:  # fmt: skip
+    """The rows of all sizes, and the advice of the last one."""
+    named = [UNEDITED, *(one.label for one in ways)]  # those of an earlier call with more ways are left out
+    unedited = costs[0, UNEDITED]
+    tables, advice, oracle = [], None, None
+    for size, evaluation in done.items():
+        found = balances(evaluation.tables, settings.weights).filter(pl.col("way").is_in(named))
+        if size == 1 and ALONE in named:
+            oracle = found.filter(pl.col("way") == ALONE).with_columns(way=pl.lit(ORACLE))
+        elif oracle is not None:
+            beside = oracle.filter(pl.col("case_id").is_in(found["case_id"].implode()))
+            found = with_balance(pl.concat([found, beside]), settings.weights)
+        of_size = {way: costs[size, way] for way in named if (size, way) in costs} | {UNEDITED: unedited}
+        totals = {way: cost.total(settings.questions, unedited) for way, cost in of_size.items()}
+        advice = advise(found, totals, {ORACLE: TOLD} if size > 1 and oracle is not None else {})
+        tables.append(_with_costs(summary_of_ways(found), of_size, totals, advice, size))
+    assert advice is not None
+    return pl.concat(tables), advice
+
+
+def _with_costs(
+    table: pl.DataFrame, costs: Mapping[str, Cost], totals: Mapping[str, float], advice: Advice, size: int
+) -> pl.DataFrame:
+    none = Cost()
+    of_way = [costs.get(way, none) for way in table["way"]]
+    beside = pl.DataFrame(
+        {
+            "seconds": [cost.seconds for cost in of_way], "memory": [cost.memory for cost in of_way],
+            "milliseconds": [cost.milliseconds for cost in of_way], "cost": [totals.get(way) for way in table["way"]],
+            "perplexity": [cost.perplexity for cost in of_way], "takes_back": [cost.takes_back for cost in of_way],
+            "not_judged": [advice.not_judged.get(way) for way in table["way"]],
+        },
+        schema={
+            "seconds": pl.Float64, "memory": pl.Int64, "milliseconds": pl.Float64, "cost": pl.Float64,
+            "perplexity": pl.Float64, "takes_back": pl.Boolean, "not_judged": pl.String,
+        },
+    )  # fmt: skip
+    rows = pl.concat([table, beside], how="horizontal")
+    rows = rows.join(advice.leads.drop("updates"), on="way", how="left", maintain_order="left")
+    return rows.select(pl.lit(size, pl.Int64).alias("size"), pl.all())
+
+
+def _summary(
+    lm: LanguageModel, cases: CaseSet, tried: CaseSet, sizes: Sequence[int], advice: Advice, table: pl.DataFrame,
+    settings: AdviceSettings,
+) -> Json:  # fmt: skip
+    return {
+        "model": lm.name, "updates": cases.name, "given": len(cases.cases), "tried": len(tried.cases),
+        "sizes": list(sizes), "size": sizes[-1], "recommended": advice.recommended, "separated": advice.separated,
+        "best": advice.best, "tied": list(advice.tied), "words": advice.words, "weights": dict(settings.weights),
+        "questions": settings.questions, "not_judged": dict(advice.not_judged), "leads": advice.leads.to_dicts(),
+        "ways": table.to_dicts(),
+    }  # fmt: skip

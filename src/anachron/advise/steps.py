@@ -1,0 +1,40 @@
+"""What a refresh would do, and about how long it takes, by the speed at which a few of its questions are scored."""
+
+import time
+from typing import TYPE_CHECKING
+
+from anachron.advise.refresh import BUNDLED_FACTS
+from anachron.analysis.decoys import ALIKE
+from anachron.analysis.plots.words import counted
+from anachron.data.decoys import with_enough_decoys
+from anachron.data.loaders import load_dataset
+from anachron.lm.model import LanguageModel
+
+if TYPE_CHECKING:
+    from anachron.probe.check.questions import CheckedFacts
+
+SAMPLE = 200  # questions that are timed
+
+
+def steps_of(lm: LanguageModel, facts: "CheckedFacts") -> list[str]:
+    """The steps in words, one a line, those that can be counted before anything is known with their times."""
+    asked = with_enough_decoys(facts.data, ALIKE).statements()
+    questions = asked.height
+    pairs = [*asked.select("prompt", "answer").head(SAMPLE).iter_rows()]
+    started = time.perf_counter()
+    lm.log_probs(pairs)
+    each = (time.perf_counter() - started) / len(pairs)
+    bundled = load_dataset("mini", limit=BUNDLED_FACTS).table.height
+    return [
+        f"1. check {counted(facts.data.facts, 'fact')}: {questions:,} questions, {_time(each * questions)}",
+        "2. make updates of what is stale (stale.csv)",
+        "3. try each way on them: for every stale fact and way some hundred questions and a few texts; "
+        "--budget-minutes bounds it",
+        "4. make the updates by the way that is recommended",
+        f"5. check the same facts again, {_time(each * questions)}, and {BUNDLED_FACTS} bundled facts before and "
+        f"after, {_time(2 * each * bundled)}",
+    ]
+
+
+def _time(seconds: float) -> str:
+    return f"about {max(1, round(seconds)):,} s" if seconds < 90 else f"about {seconds / 60:,.0f} minutes"

@@ -1,0 +1,150 @@
+"""``advise``: which way to bring a model up to date."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anachron.cli.commands import setting
+from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
+from anachron.cli.groups import grouped
+from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions, split_commas
+from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
+
+if TYPE_CHECKING:
+    from anachron.advise.run import AdviceSettings
+    from anachron.data.updates.cases import CaseSet
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(grouped(advise))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviceOptions:
+    """What is tried, and how it is weighed."""
+
+    ways: Annotated[
+        str | None,
+        typer.Option(
+            help="Methods to try, separated by commas, as in evaluate. Default: PROMPT, RETRIEVAL, MEMIT, LoRA, "
+            "LoRA-Merge, and the first two with dates where all are known."
+        ),
+    ] = None
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Numbers of updates made together, such as 1,10. Default: 1, 10, 100, 1000 as far as there are, and "
+            "all."
+        ),
+    ] = None
+    weigh: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Weight of a part: present, past, others (1 each) or fluency (0.5), such as past=2. May be repeated."
+        ),
+    ] = None
+    budget_minutes: Annotated[
+        float | None, typer.Option(help="About how long it may take; fewer updates are tried where that is too short.")
+    ] = None
+    questions: Annotated[int, setting(min=0, help="Number of questions for which the costs of ways are compared.")] = (
+        1000
+    )
+    text: Annotated[
+        str, setting(help="Text to measure perplexity on: a file, a hub name, or mini; none for no perplexity.")
+    ] = "mini"
+    fluency_tokens: Annotated[
+        int, setting(min=0, help="Number of tokens, prompt included, to measure fluency on; 0 skips fluency.")
+    ] = 50
+
+    def settings(self, cases: "CaseSet") -> "AdviceSettings":
+        """Raises `ConfigError` for what cannot be meant."""
+        from anachron.advise.balance import checked_weights
+        from anachron.advise.run import AdviceSettings, measures_for
+        from anachron.edit.corpus import open_corpus
+
+        return AdviceSettings(
+            sizes=None if self.sizes is None else _counts(self.sizes), weights=checked_weights(_weights(self.weigh)),
+            questions=self.questions, measures=measures_for(cases, self.fluency_tokens),
+            text=None if self.text == "none" else open_corpus(self.text), budget_minutes=self.budget_minutes,
+        )  # fmt: skip
+
+
+def _counts(sizes: str) -> tuple[int, ...]:
+    from anachron.core.errors import ConfigError
+
+    for number in split_commas(sizes):
+        if not number.isascii() or not number.isdigit():
+            raise ConfigError(f"--sizes {sizes}: {number!r} is not a number of updates; write for instance 1,10,100")
+    return tuple(map(int, split_commas(sizes)))
+
+
+def _weights(given: list[str] | None) -> dict[str, float]:
+    from anachron.core.errors import ConfigError
+
+    weights = {}
+    for text in given or []:
+        part, equals, number = text.partition("=")
+        try:
+            weights[part] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ConfigError(f"--weigh {text}: write PART=NUMBER, for instance past=2")
+    return weights
+
+
+def advise(
+    *,
+    model: ModelArgument,
+    updates: Updates,
+    out: Annotated[
+        Path, typer.Option(help="Folder for advice.json, ways.csv, the runs and, in report/, the page."), NAMED_FOLDER
+    ] = DEFAULT_RUN,
+    tried: AdviceOptions,
+    selected: UpdatesOptions,
+    needs: MethodOptions,
+    asked: StyleOptions,
+    loading: ModelOptions,
+    json_: JsonFlag = False,
+) -> None:
+    """Try ways to make updates true, and say which to take: prompts, retrieval, editing, adapters, or nothing at all.
+
+    A way is recommended only where it was shown to be better than every other; otherwise the cheapest of those that no
+    difference was shown between. If interrupted or killed, repeat the same command to resume.
+
+    Example: anachron advise demo --updates mini-updates --limit 10 --ways PROMPT,RETRIEVAL,MEMIT --out runs/advice
+    """
+    from anachron.advise.run import run_advice
+    from anachron.advise.ways import default_ways
+    from anachron.evaluate.editing import prepare_methods
+
+    cases = selected.load(updates)
+    settings = tried.settings(cases)
+    choice = needs.choose(split_commas(tried.ways) if tried.ways is not None else default_ways(cases))
+    choice.check_scenarios(cases)
+    lm = asked.load(model, loading)
+    ways = prepare_methods(lm, choice, callbacks=on_screen())
+    if not json_:
+        for one in ways:
+            say(f"{one.printed_name}: settings: {one.source}")
+    with on_screen().bar(model) as bar:
+        found = run_advice(lm, cases, ways, out, settings, callbacks=bar)
+    _tell(found, cases, as_json=json_)
+
+
+def _tell(found: Any, cases: "CaseSet", *, as_json: bool) -> None:
+    from anachron.io.run_folder import RunFolder
+    from anachron.report.advice import advice_lines, advice_table, write_advice_page
+
+    page = write_advice_page(found, cases.cases, RunFolder.read(found.folder).record)
+    if as_json:
+        print_json(found.summary | {"run": str(found.folder), "page": str(page)})
+        return
+    screen = stdout()
+    screen.print(advice_table(found.ways))
+    for line in advice_lines(found):
+        screen.print(line, markup=False, soft_wrap=True)
+    say(f"run folder: {found.folder}; page: {page}")

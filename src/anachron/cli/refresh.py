@@ -1,0 +1,134 @@
+"""``refresh``: from a file of facts to an updated model."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anachron.cli.advise import AdviceOptions
+from anachron.cli.edit_options import MethodOptions, StyleOptions
+from anachron.cli.groups import grouped
+from anachron.cli.options import (
+    AsOf,
+    FactLimit,
+    JsonFlag,
+    Language,
+    ModelArgument,
+    ModelOptions,
+    ReadingOptions,
+    split_commas,
+)
+from anachron.cli.output import on_screen, print_json, say, stdout, tell_facts, tell_notes
+from anachron.cli.outputs import DEFAULT_RUN, FOLDER, NAMED_FOLDER
+
+if TYPE_CHECKING:
+    from anachron.advise.refresh import Prepare
+    from anachron.probe.check.questions import CheckedFacts
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(grouped(refresh))
+
+
+def refresh(
+    *,
+    model: ModelArgument,
+    facts: Annotated[
+        Path,
+        typer.Option(help="Facts with subject, relation, object, start, end: CSV, spreadsheet, JSON or Parquet."),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for check/, advice/, update.safetensors, after/ and, in report/, the page."),
+        NAMED_FOLDER,
+    ] = DEFAULT_RUN,
+    way: Annotated[str | None, typer.Option(help="Make the updates by this method, whatever the advice says.")] = None,
+    save_model: Annotated[
+        Path | None, typer.Option(help="Also write the updated model to a new Hugging Face folder."), FOLDER
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and about how long it takes.")
+    ] = False,
+    reading: ReadingOptions,
+    as_of: AsOf = None,
+    limit: FactLimit = None,
+    language: Language = None,
+    tried: AdviceOptions,
+    needs: MethodOptions,
+    asked: StyleOptions,
+    loading: ModelOptions,
+    json_: JsonFlag = False,
+) -> None:
+    """Bring a model up to date with your facts: check, advice, the update, and the check again, before and after.
+
+    What is stale is updated by the way that was shown to be best, or the cheapest of equal ones; nothing is changed
+    where none is better than leaving the model as it is. If interrupted or killed, repeat the same command to resume.
+
+    Example: anachron refresh demo --facts facts.csv --ways PROMPT,RETRIEVAL,MEMIT --out runs/refresh
+    """
+    from anachron.advise.refresh import refresh
+    from anachron.probe.check.questions import read_facts
+    from anachron.probe.runs import recorded_as_of
+    from anachron.report.refreshed import write_refreshed
+
+    names = split_commas(tried.ways) if tried.ways is not None else None
+    named = tuple(dict.fromkeys([*(names or ()), *([way] if way and names is not None else [])])) or None
+    if named is not None:
+        needs.choose(named)  # a name that is none is refused before anything is asked
+    day = as_of or recorded_as_of(out / "check")
+    given = read_facts(facts, as_of=day, limit=limit, language=language, reading=reading.reading())
+    tell_facts(given.data)
+    lm = asked.load(model, loading)
+    if dry_run:
+        _tell_steps(lm, given)
+        return
+    prepare = _preparing(lm, tried, needs, named, way)
+    with on_screen().bar(model) as bar:
+        done = refresh(lm, given, out, prepare, way=way, callbacks=bar)
+    if save_model is not None and done.made is not None:
+        from anachron.edit.storage import save_edited_model
+
+        save_edited_model(lm, done.made, save_model)
+    summary, page = write_refreshed(done)
+    _tell(summary, page, as_json=json_, save_model=save_model if done.made is not None else None)
+
+
+def _preparing(
+    lm: Any, tried: AdviceOptions, needs: MethodOptions, names: tuple[str, ...] | None, way: str | None
+) -> "Prepare":
+    """How ways are prepared once it is known what is stale."""
+    from anachron.advise.ways import default_ways
+    from anachron.evaluate.editing import prepare_methods
+
+    def prepare(cases: Any) -> Any:
+        tell_notes(cases.notes)
+        wanted = names or tuple(dict.fromkeys([*default_ways(cases), *([way] if way else [])]))
+        ways = prepare_methods(lm, needs.choose(wanted), callbacks=on_screen())
+        for one in ways:
+            say(f"{one.printed_name}: settings: {one.source}")
+        return ways, tried.settings(cases)
+
+    return prepare
+
+
+def _tell_steps(lm: Any, facts: "CheckedFacts") -> None:
+    from anachron.advise.steps import steps_of
+
+    for line in steps_of(lm, facts):
+        stdout().print(line, markup=False, soft_wrap=True)
+
+
+def _tell(summary: dict[str, Any], page: Path, *, as_json: bool, save_model: Path | None) -> None:
+    from anachron.report.refreshed import refresh_lines, refresh_table
+
+    if as_json:
+        print_json(summary | {"page": str(page), "saved_model": None if save_model is None else str(save_model)})
+        return
+    screen = stdout()
+    if summary["updates"]:
+        screen.print(refresh_table(summary))
+    for line in refresh_lines(summary):
+        screen.print(line, markup=False, soft_wrap=True)
+    if summary["edit"]:
+        say(f"the update: {summary['edit']}" + (f"; updated model in {save_model}" if save_model else ""))
+    say(f"page: {page}")

@@ -1,0 +1,148 @@
+"""Advice on updates in words, a table and a page: what each way gained and broke, and what the model then says."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.advise.balance import PARTS
+from anachron.advise.rule import in_words
+from anachron.advise.run import ORACLE, Advised
+from anachron.data.updates.case_records import EditCase
+from anachron.evaluate.results import UNEDITED, method_label
+from anachron.io.files import Json, versions, write_bytes, write_manifest
+from anachron.report.page.render import in_page, manifest_parts
+from anachron.report.table import UP, Column, Table, measured
+
+PAGE = Path("report/index.html")
+EXAMPLES = 3  # updates whose texts the page shows of each way
+COLUMNS = (
+    measured("Present", "present", UP), measured("Past kept", "past", UP), measured("Others kept", "others", UP),
+    measured("Fluency kept", "fluency", UP), measured("Balance", "balance", UP),
+)  # fmt: skip
+COSTS = ("seconds", "MB", "ms a question", "perplexity", "one taken back")
+WIDTH, HEIGHT, EDGE = 640, 380, 46  # of the chart, in pixels
+NOTES = (
+    "× 100, mean [95 % interval] over updates. Present: the new object likelier than the old one, and generated, as "
+    "asked and in other words. Past kept: the old one still likelier on dates before the change. Others kept: facts "
+    "beside the update with at least half of their probability. Balance: the weighted mean.",
+    "seconds, MB: to make all updates of the row together; ms a question: eight tokens of an answer, one at a time.",
+)
+
+
+def advice_table(ways: pl.DataFrame) -> Table:
+    """Rows of `anachron.advise.run.Advised.ways` for the terminal: a section a number of updates made together."""
+    shown = [one for one in COLUMNS if ways[f"{one.of}_n"].sum()]
+    cells = {"updates": [f"{size:,}" for size in ways["size"]], "way": [_way(name) for name in ways["way"]]}
+    cells |= {one.heading: one.cells(ways) for one in shown}
+    costs = [_costs(row) for row in ways.iter_rows(named=True)]
+    known = [place for place in range(len(COSTS)) if any(row[place] != "-" for row in costs)]
+    cells |= {COSTS[place]: [row[place] for row in costs] for place in known}
+    columns = [Column("updates", number=True, once=True), Column("way")]
+    columns += [Column(name, number=True) for name in list(cells)[2:]]
+    return Table(
+        "What each way gained and broke", columns, [*zip(*cells.values(), strict=True)], NOTES,
+        sections=ways["size"].to_list(),
+    )  # fmt: skip
+
+
+def _way(name: str) -> str:
+    return {UNEDITED: "nothing", ORACLE: "oracle (told which fact is asked)"}.get(name, name)
+
+
+def _costs(row: Json) -> tuple[str, ...]:
+    def number(name: str, digits: int, factor: float = 1.0) -> str:
+        return "-" if row[name] is None else f"{row[name] * factor:,.{digits}f}"
+
+    back = "-" if row["takes_back"] is None or row["way"] == UNEDITED else "yes" if row["takes_back"] else "no"
+    return (
+        number("seconds", 1), number("memory", 0, 1e-6), number("milliseconds", 0), number("perplexity", 1), back
+    )  # fmt: skip
+
+
+def advice_lines(found: Advised) -> list[str]:
+    """The advice in words, the leads that it stands on, and which ways were not judged, and why."""
+    advice = found.advice
+    lines = [f"for {found.size:,} updates: {advice.words}"]
+    for row in advice.leads.iter_rows(named=True):
+        if row["lead"] is not None:
+            over = f"{row['lead']:+.2f} ({row['lead_low']:+.2f} to {row['lead_high']:+.2f})"
+            lines.append(
+                f"  {in_words(advice.best)} over {in_words(row['way'])}: {over}, on {row['updates']:,} updates"
+            )
+    lines += [f"  not judged: {_way(way)}, {reason}" for way, reason in advice.not_judged.items()]
+    return lines
+
+
+def write_advice_page(found: Advised, cases: Sequence[EditCase], record: Json) -> Path:
+    """Write the page of advice below its folder; returns its path. cases: the updates, for the examples."""
+    page = found.folder / PAGE
+    write_bytes(page, in_page("advice.html", advice_data(found, cases, record)).encode())
+    write_manifest(page, command="advise", parameters=record["settings"], inputs={}, counts={"updates": found.updates})
+    return page
+
+
+def advice_data(found: Advised, cases: Sequence[EditCase], record: Json) -> Json:
+    """All that the page shows."""
+    table = advice_table(found.ways)
+    last = found.ways.filter(pl.col("size") == found.size)
+    return {
+        "title": f"How to bring {found.summary['model']} up to date", "lines": advice_lines(found),
+        "advice_lines": None, "before_after": None,
+        "points": chart_points(last, found.summary["weights"]), "size": (WIDTH, HEIGHT, EDGE), "updates": found.size,
+        "table": {"columns": table.titles, "rows": table.rows, "notes": table.notes, "title": table.title},
+        "recommended": found.advice.recommended, "examples": examples(found, cases),
+        "run": (found.folder.name, *manifest_parts(record)), "version": versions()["anachron"],
+    }  # fmt: skip
+
+
+def chart_points(ways: pl.DataFrame, weights: Json) -> list[Json]:
+    """Where each way of one size stands: ``gained``, what it has more of the present than the unedited model, and
+    ``broken``, what it has less of the other parts, in their weighted mean; a part that got better broke nothing."""
+    rows = {row["way"]: row for row in ways.iter_rows(named=True)}
+    nothing = rows[UNEDITED]
+    points: list[Json] = []
+    for way, row in rows.items():
+        lost = {
+            part: max(0.0, nothing[part] - row[part]) * weights[part]
+            for part in PARTS[1:]
+            if row[part] is not None and nothing[part] is not None
+        }
+        total = sum(weights[part] for part in lost)
+        if row["present"] is None or nothing["present"] is None or not total:
+            continue
+        gained, broken = row["present"] - nothing["present"], sum(lost.values()) / total
+        points.append({"way": _way(way), "gained": gained, "broken": broken, "oracle": way == ORACLE})
+    return _placed(points)
+
+
+def _placed(points: list[Json]) -> list[Json]:
+    """With x and y in pixels, on axes from 0 (or the least gain) to the largest value, and labels kept apart."""
+    most = max([0.1, *(point["broken"] for point in points)])
+    high, low = max([0.1, *(p["gained"] for p in points)]), min([0.0, *(p["gained"] for p in points)])
+    taken: list[tuple[float, float]] = []
+    for point in sorted(points, key=lambda p: (p["broken"], -p["gained"])):
+        point["x"] = round(EDGE + (WIDTH - 4 * EDGE) * point["broken"] / most, 1)
+        point["y"] = round(HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (point["gained"] - low) / (high - low), 1)
+        text = point["y"] + 4
+        while any(abs(text - y) < 15 and abs(point["x"] - x) < 140 for x, y in taken):
+            text += 15
+        taken.append((point["x"], text))
+        point["text_y"] = round(text, 1)
+    return points
+
+
+def examples(found: Advised, cases: Sequence[EditCase]) -> list[Json]:
+    """What the model goes on with after the prompts of a few updates, in its own words, under each way."""
+    generations = found.evaluations[found.size].tables.get("generations")
+    if generations is None or not generations.height:
+        return []
+    own = generations.filter(pl.col("kind") == "update").with_columns(method_label().alias("way"))
+    shown = []
+    for case in [case for case in cases if case.case_id in set(own["case_id"])][:EXAMPLES]:
+        of_case = own.filter(pl.col("case_id") == case.case_id)
+        texts: list[dict[str, Any]] = [{"way": "nothing", "text": of_case["text_before"].drop_nulls().first()}]
+        texts += [{"way": row["way"], "text": row["text_after"]} for row in of_case.iter_rows(named=True)]
+        shown.append({"prompt": case.text, "new": case.new, "old": case.old, "texts": texts})
+    return shown
