@@ -212,7 +212,7 @@ def test_methods_without_published_settings_have_their_defaults_on_any_model():
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "opt"])
 @pytest.mark.parametrize(
-    "method", ["FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "GRACE", "PROMPT"]
+    "method", ["FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "GRACE", "PROMPT", "RETRIEVAL"]
 )
 @pytest.mark.few(6)
 def test_every_preset_can_be_used(method: str, family: str):

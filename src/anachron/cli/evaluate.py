@@ -335,6 +335,8 @@ def _updates(count: int) -> str:
 def _changed_modules(about: dict[str, Any]) -> str:
     """What an edit changes, in words: the module's name where it is one, otherwise how many and the first."""
     modules = about["modules"]
+    if not modules and (passages := about.get("passages")):
+        return f"no weights: of {passages:,} passages, those nearest to a prompt are put before it"
     if not modules:
         return "no weights: it is a text put before every prompt"
     kinds = ", ".join(dict.fromkeys(modules.values()))

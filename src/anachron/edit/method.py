@@ -27,12 +27,13 @@ class Resources:
     """What methods need besides the model.
 
     covariance: module -> C; None takes the identity instead, on request. network: a trained one. earlier: the edits in
-    force, for a method that spares them.
+    force, for a method that spares them. passages: a user's own, for a method that searches them.
     """
 
     covariance: Mapping[str, SecondMoment] | None = field(default_factory=dict)
     network: Network | None = None
     earlier: Edit | None = None
+    passages: tuple[str, ...] = ()
 
 
 NOTHING = Resources()
@@ -82,7 +83,7 @@ class Method:
     covariance, so that this is computed before the first update; covariance_use, what its settings take of the
     covariances of modules (None: the identity), which raises where no update could be made; needs_network, a trained
     one; needs_sites, that the model's blocks are known; needs_subject, that prompts name their subject;
-    readable_weights, that the weights it edits can be read (not quantised).
+    readable_weights, that the weights it edits can be read (not quantised). reads_passages: it takes a user's own.
 
     What it can do: scenarios, the updates that it can make (`anachron.core.facts.SCENARIOS`). Archive asks for an
     object to be removed with nothing in its place, which a method that only writes values cannot do. No method supports
@@ -106,6 +107,7 @@ class Method:
     needs_sites: bool = True
     needs_subject: bool = True
     readable_weights: bool = True
+    reads_passages: bool = False
     scenarios: tuple[str, ...] = INSERTING
     changes_weights: bool = True
     size: Callable[[LanguageModel, Any, Sites], int] | None = None

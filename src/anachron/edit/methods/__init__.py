@@ -18,6 +18,7 @@ METHODS: Mapping[str, str] = {  # name -> module of this package and record; loa
     "FT": "ft.FT", "FT+L": "ft.FT_L", "MEND": "mend.MEND", "ROME": "rome.ROME", "MEMIT": "memit.MEMIT",
     "AlphaEdit": "alphaedit.ALPHAEDIT", "EMMET": "emmet.EMMET", "UltraEdit": "ultraedit.ULTRAEDIT",
     "LoRA": "lora.LORA", "GRACE": "grace.GRACE", "PROMPT": "prompt.PROMPT",
+    "RETRIEVAL": "retrieval.RETRIEVAL",
 }  # fmt: skip
 GROUP = "anachron.methods"
 
