@@ -86,7 +86,8 @@ def test_the_objects_of_a_group_with_their_roles():
 )
 def test_what_each_scenario_asks_for(scenario, objects, wanted):
     asked = requests_of(case(scenario, *objects), "FT")
-    assert asked == [EditRequest("The president of {} is", "France", label, remove) for label, remove in wanted]
+    old = f"The president of France is {objects[1][0]}" if scenario == "ReplaceObject" else ""
+    assert asked == [EditRequest("The president of {} is", "France", label, remove, old) for label, remove in wanted]
 
 
 def test_the_table_of_methods_and_scenarios():

@@ -43,9 +43,13 @@ def retrieval(
 
 def passages_of(request: EditRequest, settings: RetrievalSettings) -> list[Passage]:
     """What stands in the store for a request: the old sentence first, where there is one and it is wanted."""
-    sentence = (REMOVED if request.remove else "") + request.sentence
     old = [request.old_sentence] if settings.stale and request.old_sentence else []
-    return [Passage(text, request.subject) for text in (*old, sentence)]
+    return [Passage(text, request.subject) for text in (*old, new_sentence(request))]
+
+
+def new_sentence(request: EditRequest) -> str:
+    """What the store says of a request."""
+    return (REMOVED if request.remove else "") + request.sentence
 
 
 @cache
