@@ -101,8 +101,8 @@ class Edit:
             f"Edit by {self.about.get('method', 'hand')}",
             {
                 "updates": self.count, "changes": ", ".join(modules) or None,
-                "before every prompt": self.prefix or None,
-                "searched": self.passages and f"{len(self.passages.store)} passages", "settings": self.about.get("settings_from"),
+                "before every prompt": self.prefix or None, "settings": self.about.get("settings_from"),
+                "searched": self.passages and f"{len(self.passages.store)} passages",
                 "made of": self.about.get("updates"), "model": self.model,
             },
         )  # fmt: skip

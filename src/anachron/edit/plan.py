@@ -87,7 +87,9 @@ def plan_edits(
     if unknown:
         raise ConfigError(f"settings are given for {', '.join(unknown)}, which is not among {', '.join(names)}")
     if passages and not any(method_named(name).reads_passages for name in names):
-        raise ConfigError(f"passages are for RETRIEVAL, which is not among {', '.join(names)}; add it, or leave them out")
+        raise ConfigError(
+            f"passages are for RETRIEVAL, which is not among {', '.join(names)}; add it, or leave them out"
+        )
     resources = Resources(network=network, passages=tuple(passages))
     settled = {name: _planned(lm, name, changes or {}, resources, sites) for name in dict.fromkeys(names)}
     planned = [replace(settled[name], variant=variant) for name, variant in wanted]

@@ -181,10 +181,11 @@ def edit_from_updates(lm: LanguageModel, planned: Planned, updates: UpdateReques
     requests = [request for _, asked in updates.asked for request in asked]
     edit = make_edit(lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
     identity = planned.identity()
+    beside = ("covariance", "network", "passages")
     return replace(edit, about=edit.about | {
         "settings_from": planned.source, "updates": updates.cases.name,
         "updates_fingerprint": updates.cases.fingerprint(), "left_out": len(updates.left_out),
-        **{name: identity[name] for name in ("covariance", "network", "passages") if name in identity},
+        **{name: identity[name] for name in beside if name in identity},
     })  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def requests_of(case: EditCase, method: str, variant: Variant = PLAIN) -> list[E
 
 
 def _dated(case: EditCase, method: str) -> list[EditRequest]:
-    """The requests behind the date of the change; the old sentence behind that of the old object's start, where known."""
+    """The requests behind the date of the change; the old sentence behind that of the old object, where it is known."""
     asked = requests_of(with_date(case), method)
     if asked[0].old_sentence:
         old = replace(case, start=case.old_start, new=case.old)

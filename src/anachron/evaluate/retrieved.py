@@ -13,28 +13,24 @@ from anachron.evaluate.requests import requests_of
 METHOD = "RETRIEVAL"
 RETRIEVED = {
     "case_id": pl.String, "kind": pl.String, "prompt_number": pl.Int64, "prompt": pl.String, "place": pl.Int64,
-    "stale_place": pl.Int64, "shown": pl.Int64,
+    "old_place": pl.Int64, "shown": pl.Int64,
 }  # fmt: skip
-
-
-def shown(passages: Passages, prompts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Of each prompt the passages that are put before it, the nearest first; see `Passages.shown`."""
-    return passages.shown(prompts)
 
 
 def retrieved(passages: Passages, cases: Sequence[EditCase], variant: Variant = PLAIN) -> pl.DataFrame:
     """One row (`RETRIEVED`) an update and prompt, its own and the paraphrases, in their order.
 
     place: of the update's own passage among those shown for the prompt, 1 for the nearest; null where it was not shown,
-    so that nothing a model answers is an error of reading. Of several passages of one update, the best. stale_place:
-    the same of the sentence of its old object. shown: how many passages were. variant: as the edit was made. Raises
+    so that nothing a model answers is an error of reading. Of several passages of one update, the best. old_place: the
+    same of what the store says of its old object. shown: how many passages were. variant: as the edit was made. Raises
     `DataError` for an update that cannot be asked of RETRIEVAL.
     """
     rows = []
     for case in cases:
         requests = requests_of(case, METHOD, variant)
-        own = {new_sentence(request) for request in requests}
-        old = {request.old_sentence for request in requests if request.old_sentence}
+        past = 2 if variant == "METO" else 0  # it asks for the old fact first, in two ways
+        own = {new_sentence(request) for request in requests[past:]}
+        old = {request.old_sentence for request in requests} | {new_sentence(request) for request in requests[:past]}
         asked = [*numbered_prompts(case)]
         for (kind, number, prompt), found in zip(asked, passages.shown([prompt for *_, prompt in asked]), strict=True):
             places = [next((n for n, text in enumerate(found, 1) if text in wanted), None) for wanted in (own, old)]

@@ -60,9 +60,9 @@ def greedy_texts(lm: Any, prompts: Sequence[str], length: int, *, count_prefix: 
     """What a model writes behind each prompt, greedily, until prompt and text have ``length`` tokens together.
 
     The prompt is not part of the text, special tokens neither; a prompt of that length already has the text "". The
-    prefix of an edit in force, and passages, are read, and not counted unless ``count_prefix`` says so. All prompts are computed
-    together, padded on the left, unless that changes the logits of the first new token by more than rounding; then
-    those of equal length are.
+    prefix and passages of an edit in force are read, and not counted unless ``count_prefix`` says so. All prompts are
+    computed together, padded on the left, unless that changes the logits of the first new token by more than rounding;
+    then those of equal length are.
     """
     openers = before(lm.tokenizer, prompts, in_force(lm, Format())) if count_prefix else [""] * len(prompts)
     counted = _tokens(lm.tokenizer, [opener + prompt for opener, prompt in zip(openers, prompts, strict=True)])

@@ -32,11 +32,11 @@ class LanguageModel:
 
     ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
-    puts before every prompt, ``passages`` what it chooses for each, ``edit_of`` the fingerprint of the model without it, ``edit_beside`` fingerprints of
-    the changes that are computed beside the weights and ``memories`` those of them that are memories
-    (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are put to it when it is
-    edited, and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.generation.update_style`).
-    ``file`` is the SHA-256 of the GGUF file that it was read from.
+    puts before every prompt, ``passages`` what it chooses from for each, ``edit_of`` the fingerprint of the model
+    without it, ``edit_beside`` fingerprints of the changes that are computed beside the weights and ``memories`` those
+    of them that are memories (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are
+    put to it when it is edited, and prompts when an edit is evaluated: raw, or in its chat template
+    (`anachron.lm.generation.update_style`). ``file`` is the SHA-256 of the GGUF file that it was read from.
     """
 
     model: Any

@@ -26,8 +26,10 @@ class Scorer(Protocol):
     name: str
     dtype: str
     prefix: str
-    passages: Shown | None
     tokenizer: Any
+
+    @property
+    def passages(self) -> Shown | None: ...
 
     def identity(self) -> dict[str, Any]:
         """What must match for a run with the model to go on."""
