@@ -21,6 +21,7 @@ from anachron.edit.carried.passages import Passages as Passages
 from anachron.edit.tensors import checksum
 from anachron.io.files import Json
 from anachron.io.jobs import differences
+from anachron.lm.formats import joined
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import as_stored, features, is_plain, weight_of
@@ -124,7 +125,7 @@ class Edit:
         return Edit(
             deltas, self.prefix + other.prefix, self.model or other.model, made, keys,
             moments.joined(self.statistics, other.statistics), memory.joined(self.memories, other.memories),
-            passages.joined(self.passages, other.passages),
+            joined(self.passages, other.passages),
         )  # fmt: skip
 
     def __sub__(self, other: "Edit") -> "Edit":
@@ -271,7 +272,7 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
         for parameter, data in tensors:
             parameter.data = data
         lm.edit_of, lm.prefix = unedited, prefix + edit.prefix
-        lm.passages = passages.joined(lm.passages, edit.passages)
+        lm.passages = joined(lm.passages, edit.passages)
         parts: list[tuple[dict[str, torch.Tensor], Json]]
         parts = [({"left": d.left, "right": d.right}, {"module": n}) for n, d in beside]
         parts += [(held.tensors(), {"module": n, "labels": [*held.labels]}) for n, held in edit.memories.items()]

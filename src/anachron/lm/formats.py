@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.lm.spans import Encoded, Located, encode
@@ -45,6 +45,9 @@ class Shown(Protocol):
         ...
 
     def __add__(self, other: Self) -> Self: ...
+
+
+S = TypeVar("S", bound=Shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,12 @@ TARGETS = Format(score_separator=True)  # how edits count the tokens of their ta
 
 def in_force(lm: Any, style: Format) -> Format:
     """A format with what an edit in force puts before prompts; lm: an `anachron.lm.scorer.Scorer`."""
-    passages = lm.passages or style.passages
-    if lm.passages is not None and style.passages is not None:
-        passages = lm.passages + style.passages
-    return replace(style, prefix=lm.prefix + style.prefix, passages=passages)
+    return replace(style, prefix=lm.prefix + style.prefix, passages=joined(lm.passages, style.passages))
+
+
+def joined(a: S | None, b: S | None) -> S | None:
+    """Both together."""
+    return a or b if a is None or b is None else a + b
 
 
 def before(tokenizer: Any, prompts: Sequence[str], style: Format) -> list[str]:

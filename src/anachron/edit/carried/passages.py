@@ -5,6 +5,7 @@ b 0.75), by `bm25s`, of the extra ``edit``. No word is left out as too common, c
 word is a run of letters and digits, so a language written without spaces has no words to share.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,6 @@ from anachron.core.errors import ConfigError, how_to_install
 from anachron.core.sameness import name_key
 from anachron.io.files import Json
 
-WORD = r"\w+"
 ENDS = (".", "!", "?", "…", "。", "！", "？", "۔", "।")
 
 
@@ -97,10 +97,10 @@ class Passages:
             import bm25s
         except ImportError as error:
             raise ConfigError(f"retrieval needs the package bm25s ({error}); {how_to_install('edit')}") from error
-        words = bm25s.tokenize(_composed(self.store), token_pattern=WORD, stopwords=[], show_progress=False)
-        if not words.vocab:
-            return None
         index = bm25s.BM25(method="lucene", k1=1.5, b=0.75, dtype="float64")
+        words = [_words(text) for text in self.store]
+        if not any(words):
+            return None
         index.index(words, show_progress=False)
         return index
 
@@ -108,11 +108,8 @@ class Passages:
         """BM25 of each passage of the `store` for a prompt, float64; 0 where they share no word."""
         if self._index is None:
             return np.zeros(len(self.store))
-        import bm25s
-
-        how = {"token_pattern": WORD, "stopwords": [], "show_progress": False}
-        (words,) = bm25s.tokenize(_composed([prompt]), **how, return_ids=False)
-        scores: np.ndarray = self._index.get_scores_from_ids(self._index.get_tokens_ids(words))
+        known = self._index.get_tokens_ids(_words(prompt))
+        scores: np.ndarray = self._index.get_scores_from_ids(known)
         return scores
 
     def shown(self, prompts: Sequence[str]) -> list[tuple[str, ...]]:
@@ -138,18 +135,13 @@ class Passages:
         return ["".join(map(_as_sentence, reversed(passages))) for passages in self.shown(prompts)]
 
 
-def _composed(texts: Sequence[str]) -> list[str]:
-    return [normalize("NFC", text) for text in texts]
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", normalize("NFC", text).lower())
 
 
 def _as_sentence(text: str) -> str:
     bare = text.strip()
     return bare + (" " if bare.endswith(ENDS) else ". ")
-
-
-def joined(a: Passages | None, b: Passages | None) -> Passages | None:
-    """Both together."""
-    return a or b if a is None or b is None else a + b
 
 
 def taken_out(whole: Passages | None, removed: Passages | None) -> Passages | None:
