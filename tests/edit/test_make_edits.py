@@ -40,11 +40,12 @@ FAST: dict[str, dict[str, Any]] = {
     "EMMET": {"layer": 1, "clamp": 4.0, **VALUE},
     "UltraEdit": {"layers": (1, 2), "gate_layers": (), "up_layers": (1,), "rate": 1e-2},
     "LoRA": {"rate": 1e-2, "steps": 3},
+    "LoRA-Merge": {"rate": 1e-2, "steps": 3},
     "GRACE": {"layer": 1, "steps": 3, "radius": 100.0},
     "PROMPT": {},
     "RETRIEVAL": {"stale": True},
 }
-TOGETHER = ("UltraEdit", "GRACE", "ROME", "MEMIT", "AlphaEdit", "EMMET", "FT", "FT+L", "LoRA")
+TOGETHER = ("UltraEdit", "GRACE", "ROME", "MEMIT", "AlphaEdit", "EMMET", "FT", "FT+L", "LoRA-Merge", "LoRA")
 
 
 def settings_of(method: str, lm: LanguageModel) -> Any:

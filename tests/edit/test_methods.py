@@ -37,6 +37,7 @@ FAST: dict[str, dict[str, Any]] = {
     "EMMET": {"layer": 1, "clamp": 4.0, "contexts": ()},
     "UltraEdit": {"layers": (1, 2), "gate_layers": (), "up_layers": (1,), "rate": 1e-2},
     "LoRA": {"rate": 1e-2, "steps": 15},
+    "LoRA-Merge": {"rate": 1e-2, "steps": 15, "part": 2},
     "GRACE": {"layer": 1, "steps": 10, "radius": 100.0},  # so that other texts are changed too
     "PROMPT": {},
     "RETRIEVAL": {},

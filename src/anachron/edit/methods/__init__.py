@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 METHODS: Mapping[str, str] = {  # name -> module of this package and record; loaded when used, for that loads torch
     "FT": "ft.FT", "FT+L": "ft.FT_L", "MEND": "mend.MEND", "ROME": "rome.ROME", "MEMIT": "memit.MEMIT",
     "AlphaEdit": "alphaedit.ALPHAEDIT", "EMMET": "emmet.EMMET", "UltraEdit": "ultraedit.ULTRAEDIT",
-    "LoRA": "lora.LORA", "GRACE": "grace.GRACE", "PROMPT": "prompt.PROMPT",
+    "LoRA": "lora.LORA", "LoRA-Merge": "lora.LORA_MERGE", "GRACE": "grace.GRACE", "PROMPT": "prompt.PROMPT",
     "RETRIEVAL": "retrieval.RETRIEVAL",
 }  # fmt: skip
 GROUP = "anachron.methods"
