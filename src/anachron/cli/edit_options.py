@@ -47,7 +47,7 @@ class MethodOptions:
     mend: Annotated[Path | None, typer.Option(help="Network written by train-mend.")] = None
     passages: Annotated[
         Path | None,
-        typer.Option(help="Your own passages for RETRIEVAL: a text, one a line, or a table with a column text."),
+        setting(help="Your own passages for RETRIEVAL: a text, one a line, or a table with a column text."),
     ] = None
     set_: Annotated[
         list[str] | None,
