@@ -127,7 +127,7 @@ def test_prompt_changes_no_weights_and_saves_no_model(
     assert load_edit(tmp_path / "p.safetensors").prefix.count(". ") == 3
     (tmp_path / "p.safetensors").unlink()
     assert run(*command, "--save-model", tmp_path / "folder") == 2
-    assert "PROMPT changes no weights" in capsys.readouterr().err
+    assert "PROMPT is not in weights alone" in capsys.readouterr().err
     assert not (tmp_path / "p.safetensors").exists() and not (tmp_path / "folder").exists()
 
 

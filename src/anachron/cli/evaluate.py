@@ -112,7 +112,9 @@ def _check_outputs(method: str, out: Path, save_model: Path | None) -> None:
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
     of_edit = method_named(parse_method(method)[0])
     if save_model is not None and not of_edit.changes_weights:
-        raise ConfigError(f"--save-model: {of_edit.name} changes no weights, so there is no edited model to save")
+        raise ConfigError(
+            f"--save-model: an edit by {of_edit.name} is not in weights alone, so there is no edited model to save"
+        )
     if save_model is not None and save_model.exists():
         raise ConfigError(f"--save-model {save_model} already exists; choose another folder")
 

@@ -87,10 +87,11 @@ class Method:
 
     What it can do: scenarios, the updates that it can make (`anachron.core.facts.SCENARIOS`). Archive asks for an
     object to be removed with nothing in its place, which a method that only writes values cannot do. No method supports
-    Other, whose groups mix changes that no one request describes. changes_weights: False for a method that changes only
-    the text that the model reads, or puts a memory beside the weights. size: how many numbers it trains for an edit,
-    where memory may not hold all at once.
+    Other, whose groups mix changes that no one request describes. changes_weights: False for a method whose edits are
+    not in the weights, or not in them alone: a text that the model reads, a memory. size: how many numbers it trains
+    for an edit, where memory may not hold all at once.
 
+    parts: the methods that it consists of (`anachron.edit.methods.combined`), each with settings under its own name.
     presets: by the name of a model in `anachron.edit.presets`. width_scaled: settings that are scaled with the width of
     the MLP for other models.
     """
@@ -111,6 +112,7 @@ class Method:
     scenarios: tuple[str, ...] = INSERTING
     changes_weights: bool = True
     size: Callable[[LanguageModel, Any, Sites], int] | None = None
+    parts: "tuple[Method, ...]" = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
     width_scaled: tuple[str, ...] = ()
     printed_name: Callable[[Mapping[str, Any]], str] | None = None

@@ -83,7 +83,8 @@ def plan_edits(
     if len(set(wanted)) != len(wanted):
         raise ConfigError(f"the methods {', '.join(label_of(*one) for one in wanted)} are not all different")
     names = [name for name, _ in wanted]
-    unknown = [name for name in changes or {} if method_named(name).name not in names]
+    settable = {one.name for name in names for one in method_named(name).parts or (method_named(name),)}
+    unknown = [name for name in changes or {} if method_named(name).name not in settable]
     if unknown:
         raise ConfigError(f"settings are given for {', '.join(unknown)}, which is not among {', '.join(names)}")
     if passages and not any(method_named(name).reads_passages for name in names):
@@ -136,6 +137,13 @@ def _planned(
 ) -> Planned:  # fmt: skip
     """given: everything that any method needs."""
     method, network = method_named(name), given.network
+    if method.parts:
+        first, second = (_planned(lm, part.name, changes, given, sites) for part in method.parts)
+        return replace(
+            first, method=name, settings=method.settings(first.settings, second.settings),
+            source=f"{first.source}; RETRIEVAL: {second.source}",
+            resources=replace(first.resources, passages=second.resources.passages),
+        )  # fmt: skip
     sites = sites or sites_for(method, lm)
     settings, source = settings_for(name, lm, sites)
     for changed_name, wanted in changes.items():

@@ -46,6 +46,9 @@ def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
 
     Those of a published model where family and shape are its own, else scaled from the one that is most like it.
     """
+    if method.parts:
+        settings, sources = zip(*(preset(part, lm, sites) for part in method.parts), strict=True)
+        return method.settings(*settings), "; RETRIEVAL: ".join(sources)
     if lm.name in (DEMO, DEMO_UNTRAINED):
         values = method.presets[DEMO].values if DEMO in method.presets else {}
         return method.settings(**values), "ours, chosen for the demo model"

@@ -148,12 +148,12 @@ def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None
     Raises `ConfigError` for an edit that is no change of weights or of a quantised model's, whose weights cannot be
     written, and for a folder that is there already.
     """
-    if edit.prefix or edit.passages:
-        method = "PROMPT" if edit.prefix else "RETRIEVAL"
-        raise ConfigError(f"an edit by {method} changes no weights, so there is no edited model to save; save the edit")
-    if edit.memories:
+    if edit.prefix:
+        raise ConfigError("an edit by PROMPT changes no weights, so there is no edited model to save; save the edit")
+    if edit.memories or edit.passages:
+        held = "passages" if edit.passages else f"a memory of {', '.join(edit.memories)}"
         raise ConfigError(
-            f"the edit holds a memory of {', '.join(edit.memories)} beside the weights, so no edited model can be "
+            f"the edit holds {held} beside the weights, so no edited model can be "
             "saved; save the edit, and give that to score and probe with --edit"
         )
     beside = [name for name in edit.deltas if not is_plain(owner_of(lm, name))]

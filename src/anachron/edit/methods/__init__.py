@@ -21,6 +21,7 @@ METHODS: Mapping[str, str] = {  # name -> module of this package and record; loa
     "RETRIEVAL": "retrieval.RETRIEVAL",
 }  # fmt: skip
 GROUP = "anachron.methods"
+WITH = " with retrieval"  # behind the name of any other method
 
 
 def method_names() -> list[str]:
@@ -67,11 +68,20 @@ def methods() -> "dict[str, Method]":
 
 
 def method_named(name: str) -> "Method":
-    """The method of that name, whatever the case. Raises `ConfigError` for an unknown one."""
+    """The method of that name, whatever the case, or it ``with RETRIEVAL``. Raises `ConfigError` for an unknown one."""
+    if name.casefold().endswith(WITH):
+        return _with_retrieval(method_named(name[: -len(WITH)]).name)
     method = {known.casefold(): method for known, method in methods().items()}.get(name.casefold())
     if method is None:
         raise ConfigError(f"method {name!r}: choose one of {', '.join(methods())}")
     return method
+
+
+@cache
+def _with_retrieval(name: str) -> "Method":
+    from anachron.edit.methods.combined import with_retrieval
+
+    return with_retrieval(methods()[name])
 
 
 def printed_name(method: str, settings: Mapping[str, Any]) -> str:
