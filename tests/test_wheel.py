@@ -113,7 +113,7 @@ def run(bare: Path, folder: Path, command: str) -> subprocess.CompletedProcess[s
 
 @pytest.mark.slow
 def test_without_extras_the_demo_runs_and_each_command_names_the_extra_that_it_needs(bare, tmp_path):
-    for module in ("plotly", "matplotlib", "nltk", "datasets", "duckdb", "openai", "ray", "gguf", "xllamacpp"):
+    for module in ("plotly", "matplotlib", "nltk", "bm25s", "datasets", "duckdb", "openai", "ray", "gguf", "xllamacpp"):
         there = subprocess.run([bare / "python", "-c", f"import {module}"], capture_output=True)
         assert there.returncode, f"{module} is of an extra, and is there"
     assert run(bare, tmp_path, "--version").stdout.strip() == PROJECT["version"]

@@ -127,7 +127,7 @@ def test_prompt_changes_no_weights_and_saves_no_model(
     assert load_edit(tmp_path / "p.safetensors").prefix.count(". ") == 3
     (tmp_path / "p.safetensors").unlink()
     assert run(*command, "--save-model", tmp_path / "folder") == 2
-    assert "PROMPT changes no weights" in capsys.readouterr().err
+    assert "PROMPT is not in weights alone" in capsys.readouterr().err
     assert not (tmp_path / "p.safetensors").exists() and not (tmp_path / "folder").exists()
 
 
@@ -445,7 +445,8 @@ def test_groups_of_a_scenario_are_made_judged_and_shown(
     assert summary["scenario"].to_list() == ["Archive"] * 2 and summary["efficacy_change"][1] > 0
     assert "| Change ↑ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
     assert run(*command, "--methods", "FT,rome dated", "--no-covariance", "--scenario", "Archive") == 2
-    assert "ROME cannot make updates of the scenario Archive; FT, FT+L, LoRA, PROMPT can" in said_by(capsys)
+    able = "FT, FT+L, LoRA, LoRA-Merge, PROMPT, RETRIEVAL can"
+    assert f"ROME cannot make updates of the scenario Archive; {able}" in said_by(capsys)
     assert run(*command, "--methods", "FT", "--scenario", "Archived") == 2
     assert "unknown scenario 'Archived'; use one of ReplaceObject, Archive" in said_by(capsys)
     assert run(*command, "--methods", "FT", "--scenario", ",") == 2

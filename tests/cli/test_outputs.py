@@ -30,8 +30,8 @@ FACTS = "subject,relation,object,start,end\nFrance,president,Jacques Chirac,1995
 # Parameters that are paths and yet nothing that a command writes as its result: what it reads, and caches
 READ = {
     "answers", "baseline", "cache", "chat_template", "cloze", "edit", "entities", "facts", "files", "folders", "input",
-    "instructions", "judged", "mend", "models", "new", "old", "page", "pageviews", "questions", "redirect", "redirects",
-    "reuse", "run", "runs", "scores", "snapshot", "text", "dump", "page_views",
+    "instructions", "judged", "mend", "models", "new", "old", "page", "pageviews", "passages", "questions", "redirect",
+    "redirects", "reuse", "run", "runs", "scores", "snapshot", "text", "dump", "page_views",
 }  # fmt: skip
 
 

@@ -15,7 +15,8 @@ from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.edit.base import Dense, Edit, edited
 from anachron.edit.make import make_edit, make_edits, settings_for
 from anachron.edit.method import Resources
-from anachron.edit.methods.lora import LoraSettings, lora
+from anachron.edit.methods.lora import LoraMergeSettings, LoraSettings, lora, lora_merge
+from anachron.edit.presets import changed
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit, save_edited_model
 from anachron.lm.model import LanguageModel
@@ -222,3 +223,43 @@ def test_quantised_weights_take_lora_and_prompt_and_the_others_say_why_not(
 def wider(edit: Edit, name: str) -> Any:
     delta = edit.deltas[name]
     return replace(delta, right=torch.nn.functional.pad(delta.right, (0, 1)))
+
+
+def merge_settings(part: int) -> LoraMergeSettings:
+    return LoraMergeSettings(**vars(SETTINGS), part=part)
+
+
+def test_merged_adapters_are_the_mean_of_those_trained_apart():
+    lm = make_edit_lm("llama", dtype=torch.float64)
+    requests = [
+        *REQUESTS,
+        EditRequest("{} is in", "Zürich", "Berlin"),
+        *REQUESTS[:1],
+        EditRequest("{} is", "Paris", "a"),
+    ]
+    sites = find_sites(lm.model)
+    before = lm.fingerprint()
+    (edit,) = lora_merge(lm, requests, merge_settings(2), sites)
+    alone = [lora(lm, requests[first : first + 2], SETTINGS, sites)[0] for first in (0, 2, 4)]
+    for name, delta in edit.deltas.items():
+        wanted = torch.stack([one.deltas[name].dense() for one in alone]).mean(0)
+        assert torch.allclose(delta.dense(), wanted, rtol=0, atol=1e-12 * float(wanted.abs().max()))
+    assert lm.fingerprint() == before and edit.model == before
+    with pytest.raises(ConfigError, match=r"LoRA-Merge\.part 0 must be above 0"):
+        changed(LoraMergeSettings(), "LoRA-Merge", {"part": 0})
+
+
+@pytest.mark.parametrize("part", [2, 10])
+def test_of_one_part_it_is_lora_bit_for_bit(part: int):
+    lm = make_edit_lm("gpt2")
+    sites = find_sites(lm.model)
+    (merged_edit,), (plain,) = (
+        lora_merge(lm, REQUESTS, merge_settings(part), sites),
+        lora(lm, REQUESTS, SETTINGS, sites),
+    )
+    pairs = [(merged_edit, plain)]
+    pairs += zip(*(way(lm, REQUESTS, merge_settings(1), sites, apart=True) for way in (lora_merge, lora)), strict=True)
+    for mine, other in pairs:
+        assert mine.deltas.keys() == other.deltas.keys()
+        for name, delta in other.deltas.items():
+            assert torch.equal(mine.deltas[name].left, delta.left) and torch.equal(mine.deltas[name].right, delta.right)

@@ -63,7 +63,7 @@ def test_it_edits_and_is_judged_beside_the_others(install: Install, tmp_path: Pa
 
 def test_an_unknown_method_is_told_of_it_too(install: Install):
     install("Scale")
-    with pytest.raises(ConfigError, match=r"choose one of FT, .*PROMPT, Scale"):
+    with pytest.raises(ConfigError, match=r"choose one of FT, .*RETRIEVAL, Scale"):
         method_named("Scala")
 
 

@@ -212,8 +212,12 @@ def test_methods_without_published_settings_have_their_defaults_on_any_model():
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "opt"])
 @pytest.mark.parametrize(
-    "method", ["FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "GRACE", "PROMPT"]
-)
+    "method",
+    [
+        "FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "LoRA-Merge", "GRACE", "PROMPT",
+        "RETRIEVAL",
+    ],
+)  # fmt: skip
 @pytest.mark.few(6)
 def test_every_preset_can_be_used(method: str, family: str):
     lm = make_edit_lm(family)

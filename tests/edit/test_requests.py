@@ -288,7 +288,9 @@ def test_an_update_of_a_file_whose_prompt_spells_its_subject_otherwise_is_made(t
     lm = make_edit_lm("gpt2")
     chosen = replace(settings_for("ROME", lm)[0], layer=1, steps=2, contexts=())
     edit = make_edit(lm, "ROME", requests, chosen, Resources(None))
-    own = EditRequest("Who led {} in 1998?", written, requests[0].target)
+    own = EditRequest(
+        "Who led {} in 1998?", written, requests[0].target, old_sentence=f"Who led {written} in 1998? Berlin"
+    )
     assert requests == [own]
     same = make_edit(lm, "ROME", [own], chosen, Resources(None))
     assert edit.deltas

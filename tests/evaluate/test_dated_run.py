@@ -54,6 +54,7 @@ class TableModel:
     table: dict[tuple[str, str], float]
     name: str = "table"
     prefix: str = ""
+    passages: Any = None
     edit_of: str | None = None
     edit_beside: tuple[str, ...] = ()
     memories: dict[str, Any] = field(default_factory=dict)
@@ -303,8 +304,11 @@ def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their
         plan_edits(lm, ["ROAM dated"])
     plain, dated = plan_edits(lm, ["PROMPT", "PROMPT dated"], changes={"PROMPT": {"end": "; "}})
     assert plain.settings == dated.settings and plain.settings.end == "; "
-    for one, prompt in ((plain, "The king of {} is"), (dated, "On June 16, 2010, the king of {} is")):
-        asked = [EditRequest(prompt, "Atlantis", "Cato")]
+    for one, prompt, old in (
+        (plain, "The king of {} is", "The king of Atlantis is Bran"),
+        (dated, "On June 16, 2010, the king of {} is", "On March 2, 2006, the king of Atlantis is Bran"),
+    ):
+        asked = [EditRequest(prompt, "Atlantis", "Cato", old_sentence=old)]
         assert requests_of(ATLANTIS, one.method, variant=one.variant) == asked
         templated = replace(ATLANTIS, prompt="The king of {} is")
         assert requests_of(templated, one.method, variant=one.variant) == asked

@@ -20,7 +20,10 @@ from anachron.lm.model import LanguageModel
 
 # The demo model's own settings may leave a part of the updates unmade.
 MORE_STEPS = {"ROME": {"steps": 40}, "MEMIT": {"steps": 50, "layers": (1, 2)}}
-METHODS = ("FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "GRACE", "PROMPT")
+METHODS = (
+    "FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "LoRA-Merge", "GRACE", "PROMPT",
+    "RETRIEVAL",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -77,7 +77,7 @@ SETTINGS = LifelongSettings((1, 2, 5), measures=Measures(fluency_tokens=16), tex
 @pytest.fixture(scope="module")
 def sequence(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
     return run_lifelong(
-        lm, UPDATES, planned(lm, "ROME", "PROMPT", "GRACE"), tmp_path_factory.mktemp("run") / "a", SETTINGS
+        lm, UPDATES, planned(lm, "ROME", "PROMPT", "RETRIEVAL", "GRACE"), tmp_path_factory.mktemp("run") / "a", SETTINGS
     )
 
 
@@ -104,11 +104,12 @@ def by_hand(lm: LanguageModel, method: str, some: tuple[EditCase, ...]) -> list[
 
 def p(lm: LanguageModel, prompt: str, answer: str) -> float:
     tokens = len(lm.encode([(prompt, answer, None)])[0].targets)
-    return math.exp(naive_log_prob(lm, lm.prefix + prompt, answer) / tokens)
+    shown = "" if lm.passages is None else lm.passages.before([prompt])[0]
+    return math.exp(naive_log_prob(lm, shown + lm.prefix + prompt, answer) / tokens)
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("method", ["ROME", "PROMPT", "GRACE"])
+@pytest.mark.parametrize("method", ["ROME", "PROMPT", "RETRIEVAL", "GRACE"])
 @pytest.mark.parametrize("edits", [1, 2, 5])
 def test_a_sequence_against_edits_made_by_hand(lm: LanguageModel, sequence: Evaluation, method: str, edits: int):
     made = by_hand(lm, method, CASES[:edits])
@@ -133,7 +134,7 @@ def test_a_sequence_against_edits_made_by_hand(lm: LanguageModel, sequence: Eval
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("method", ["ROME", "PROMPT", "GRACE"])
+@pytest.mark.parametrize("method", ["ROME", "PROMPT", "RETRIEVAL", "GRACE"])
 @pytest.mark.parametrize(("edits", "middle"), [(1, 0), (2, 0), (5, 2)])
 def test_undoing_the_middle_one_leaves_the_others(
     lm: LanguageModel, sequence: Evaluation, method: str, edits: int, middle: int

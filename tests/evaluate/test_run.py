@@ -233,7 +233,7 @@ def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, mon
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("method", ["ROME", "FT", "PROMPT", "UltraEdit", "GRACE"])
+@pytest.mark.parametrize("method", ["ROME", "FT", "PROMPT", "RETRIEVAL", "UltraEdit", "GRACE"])
 def test_measured_together_is_measured_one_at_a_time(lm: LanguageModel, method: str):
     (one,) = planned(lm, method)
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]

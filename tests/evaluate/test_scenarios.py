@@ -86,19 +86,21 @@ def test_the_objects_of_a_group_with_their_roles():
 )
 def test_what_each_scenario_asks_for(scenario, objects, wanted):
     asked = requests_of(case(scenario, *objects), "FT")
-    assert asked == [EditRequest("The president of {} is", "France", label, remove) for label, remove in wanted]
+    old = f"The president of France is {objects[1][0]}" if scenario == "ReplaceObject" else ""
+    assert asked == [EditRequest("The president of {} is", "France", label, remove, old) for label, remove in wanted]
 
 
 def test_the_table_of_methods_and_scenarios():
     able = {name for name, method in methods().items() if "Archive" in method.scenarios}
-    assert able == {"FT", "FT+L", "LoRA", "PROMPT"}
+    assert able == {"FT", "FT+L", "LoRA", "LoRA-Merge", "PROMPT", "RETRIEVAL"}
     for name, method in methods().items():
         assert set(SCENARIOS) - set(method.scenarios) == ({"Other"} if name in able else {"Other", "Archive"})
 
 
 def test_what_a_method_cannot_do_is_said_in_one_line():
     archive = case("Archive", ("A", "obsolete"))
-    message = r"update 7: ROME cannot make updates of the scenario Archive; FT, FT\+L, LoRA, PROMPT can"
+    able = r"FT, FT\+L, LoRA, LoRA-Merge, PROMPT, RETRIEVAL can"
+    message = f"update 7: ROME cannot make updates of the scenario Archive; {able}"
     with pytest.raises(DataError, match=message):
         requests_of(archive, "ROME")
     with pytest.raises(DataError, match="FT cannot make updates of the scenario Other; no method can"):

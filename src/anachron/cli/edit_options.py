@@ -45,6 +45,10 @@ class MethodOptions:
         setting(help="Folder of the covariances. Default: $ANACHRON_CACHE or the user's cache folder."),
     ] = None
     mend: Annotated[Path | None, typer.Option(help="Network written by train-mend.")] = None
+    passages: Annotated[
+        Path | None,
+        setting(help="Your own passages for RETRIEVAL: a text, one a line, or a table with a column text."),
+    ] = None
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,7 +66,7 @@ class MethodOptions:
         return choose_methods(
             methods, changes=_changes(self.set_), sites=_site_names(self.site), corpus=self.corpus,
             identity_covariance=self.no_covariance, tokens=self.corpus_tokens, regularise=self.regularise,
-            cache=self.cache, mend=self.mend,
+            cache=self.cache, mend=self.mend, passages=self.passages,
         )  # fmt: skip
 
 

@@ -112,7 +112,9 @@ def _check_outputs(method: str, out: Path, save_model: Path | None) -> None:
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
     of_edit = method_named(parse_method(method)[0])
     if save_model is not None and not of_edit.changes_weights:
-        raise ConfigError(f"--save-model: {of_edit.name} changes no weights, so there is no edited model to save")
+        raise ConfigError(
+            f"--save-model: an edit by {of_edit.name} is not in weights alone, so there is no edited model to save"
+        )
     if save_model is not None and save_model.exists():
         raise ConfigError(f"--save-model {save_model} already exists; choose another folder")
 
@@ -335,6 +337,8 @@ def _updates(count: int) -> str:
 def _changed_modules(about: dict[str, Any]) -> str:
     """What an edit changes, in words: the module's name where it is one, otherwise how many and the first."""
     modules = about["modules"]
+    if not modules and (passages := about.get("passages")):
+        return f"no weights: of {passages:,} passages, those nearest to a prompt are put before it"
     if not modules:
         return "no weights: it is a text put before every prompt"
     kinds = ", ".join(dict.fromkeys(modules.values()))

@@ -1,5 +1,5 @@
-"""What an edit is: changes to weights, a text in front of every prompt, or a memory beside the weights; put onto a
-model and taken off again.
+"""What an edit is: changes to weights, a text in front of every prompt, passages that are chosen for each, or a memory
+beside the weights; put onto a model and taken off again.
 
 An `Edit` is independent of the model object: deltas by the names of modules, in the orientation (outputs, inputs). It
 adds up (`+`), is taken out of a sum again (`-`), scales (`*`), and can be saved. `edited` puts it onto a model for as
@@ -14,12 +14,14 @@ import torch
 
 from anachron.core.errors import ConfigError, ModelError
 from anachron.core.notebook import html_record
-from anachron.edit.carried import memory, moments
+from anachron.edit.carried import memory, moments, passages
 from anachron.edit.carried.memory import Memory as Memory
 from anachron.edit.carried.moments import Moments as Moments
+from anachron.edit.carried.passages import Passages as Passages
 from anachron.edit.tensors import checksum
 from anachron.io.files import Json
 from anachron.io.jobs import differences
+from anachron.lm.formats import joined
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import as_stored, features, is_plain, weight_of
@@ -82,6 +84,7 @@ class Edit:
     keys: module name -> inputs (n, inputs) that the edit was made at, for methods that spare earlier edits (AlphaEdit).
     statistics: name -> running statistics of the edit's inputs, for methods that normalise by those of all
     edits so far (UltraEdit). memories: module name -> what takes the place of its output near some keys (GRACE).
+    passages: what is searched for each prompt, and put before it (RETRIEVAL).
     """
 
     deltas: Mapping[str, Delta] = field(default_factory=dict)
@@ -91,6 +94,7 @@ class Edit:
     keys: Mapping[str, torch.Tensor] = field(default_factory=dict)
     statistics: Mapping[str, Moments] = field(default_factory=dict)
     memories: Mapping[str, Memory] = field(default_factory=dict)
+    passages: Passages | None = None
 
     def _repr_html_(self) -> str:
         modules = [*self.deltas, *self.memories]
@@ -99,12 +103,14 @@ class Edit:
             {
                 "updates": self.count, "changes": ", ".join(modules) or None,
                 "before every prompt": self.prefix or None, "settings": self.about.get("settings_from"),
+                "searched": self.passages and f"{len(self.passages.store)} passages",
                 "made of": self.about.get("updates"), "model": self.model,
             },
         )  # fmt: skip
 
     def __add__(self, other: "Edit") -> "Edit":
-        """Both together: changes of one weight add up, prefixes and what is in memories follow each other."""
+        """Both together: changes of one weight add up, prefixes, passages and what is in memories follow each
+        other."""
         if self.model is not None and other.model is not None and self.model != other.model:
             raise ModelError(
                 f"edits of two models ({self.model[:12]} and {other.model[:12]}) cannot be added; make both on one"
@@ -119,14 +125,16 @@ class Edit:
         return Edit(
             deltas, self.prefix + other.prefix, self.model or other.model, made, keys,
             moments.joined(self.statistics, other.statistics), memory.joined(self.memories, other.memories),
+            joined(self.passages, other.passages),
         )  # fmt: skip
 
     def __sub__(self, other: "Edit") -> "Edit":
         """A sum without one of the edits in it, as if that had never been added, up to rounding.
 
         Changes of weights and statistics are subtracted. The first occurrence of the other's prefix is removed, and of
-        the keys and of what is in memories the first row that equals each of its rows. Raises `ConfigError` for an edit
-        that cannot be in it: a prefix or memory that is not there, or more edits than the sum has.
+        the keys, of the texts of passages and of what is in memories the first that equals each of its own. Raises
+        `ConfigError` for an edit that cannot be in it: a prefix, passage or memory that is not there, or more edits
+        than the sum has.
         """
         if other.prefix not in self.prefix:
             raise ConfigError(
@@ -145,15 +153,16 @@ class Edit:
             keys={name: rows for name, rows in keys.items() if len(rows)},
             statistics=moments.taken_out(self.statistics, other.statistics),
             memories=memory.taken_out(self.memories, other.memories),
+            passages=passages.taken_out(self.passages, other.passages),
         )
 
     def __mul__(self, factor: float) -> "Edit":
         """The edit ``factor`` times as strong; ``-1`` undoes it.
 
-        Raises `ConfigError` for an edit that is a prefix or a memory.
+        Raises `ConfigError` for an edit that is a prefix, passages or a memory.
         """
-        if (self.prefix or self.memories) and factor != 1:
-            what = "prefix" if self.prefix else "memory"
+        if (self.prefix or self.passages or self.memories) and factor != 1:
+            what = "prefix" if self.prefix else "passage" if self.passages else "memory"
             raise ConfigError(f"a {what} cannot be taken {factor} times; only changes of weights can be scaled")
         return replace(self, deltas={name: delta.scaled(factor) for name, delta in self.deltas.items()})
 
@@ -162,7 +171,7 @@ class Edit:
     @property
     def count(self) -> int:
         """How many edits were added up in it."""
-        return int(self.about.get("edits", 1 if self.deltas or self.prefix or self.memories else 0))
+        return int(self.about.get("edits", 1 if self.deltas or self.prefix or self.passages or self.memories else 0))
 
 
 def _sum(a: Delta | None, b: Delta | None) -> Delta:
@@ -259,13 +268,15 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
 
     def change() -> Callable[[], None]:
         before = [(parameter, parameter.data) for parameter, _ in tensors]
-        belongs, prefix, aside = lm.edit_of, lm.prefix, lm.edit_beside
+        belongs, prefix, aside, shown = lm.edit_of, lm.prefix, lm.edit_beside, lm.passages
         for parameter, data in tensors:
             parameter.data = data
         lm.edit_of, lm.prefix = unedited, prefix + edit.prefix
+        lm.passages = joined(lm.passages, edit.passages)
         parts: list[tuple[dict[str, torch.Tensor], Json]]
         parts = [({"left": d.left, "right": d.right}, {"module": n}) for n, d in beside]
         parts += [(held.tensors(), {"module": n, "labels": [*held.labels]}) for n, held in edit.memories.items()]
+        parts += [({}, edit.passages.as_json())] if edit.passages else []
         lm.edit_beside = (*aside, *(checksum(*part) for part in parts))
         # before the hook of a memory, whose values take the place of the whole output
         hooks = [owner_of(lm, name).register_forward_hook(_adding(delta), prepend=True) for name, delta in beside]
@@ -277,7 +288,7 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
                 hook.remove()
             for parameter, data in before:
                 parameter.data = data
-            lm.edit_of, lm.prefix, lm.edit_beside = belongs, prefix, aside
+            lm.edit_of, lm.prefix, lm.edit_beside, lm.passages = belongs, prefix, aside, shown
 
         return undo
 

@@ -27,12 +27,13 @@ class Resources:
     """What methods need besides the model.
 
     covariance: module -> C; None takes the identity instead, on request. network: a trained one. earlier: the edits in
-    force, for a method that spares them.
+    force, for a method that spares them. passages: a user's own, for a method that searches them.
     """
 
     covariance: Mapping[str, SecondMoment] | None = field(default_factory=dict)
     network: Network | None = None
     earlier: Edit | None = None
+    passages: tuple[str, ...] = ()
 
 
 NOTHING = Resources()
@@ -82,14 +83,15 @@ class Method:
     covariance, so that this is computed before the first update; covariance_use, what its settings take of the
     covariances of modules (None: the identity), which raises where no update could be made; needs_network, a trained
     one; needs_sites, that the model's blocks are known; needs_subject, that prompts name their subject;
-    readable_weights, that the weights it edits can be read (not quantised).
+    readable_weights, that the weights it edits can be read (not quantised). reads_passages: it takes a user's own.
 
     What it can do: scenarios, the updates that it can make (`anachron.core.facts.SCENARIOS`). Archive asks for an
     object to be removed with nothing in its place, which a method that only writes values cannot do. No method supports
-    Other, whose groups mix changes that no one request describes. changes_weights: False for a method that changes only
-    the text that the model reads, or puts a memory beside the weights. size: how many numbers it trains for an edit,
-    where memory may not hold all at once.
+    Other, whose groups mix changes that no one request describes. changes_weights: False for a method whose edits are
+    not in the weights, or not in them alone: a text that the model reads, a memory. size: how many numbers it trains
+    for an edit, where memory may not hold all at once.
 
+    parts: the methods that it consists of (`anachron.edit.methods.combined`), each with settings under its own name.
     presets: by the name of a model in `anachron.edit.presets`. width_scaled: settings that are scaled with the width of
     the MLP for other models.
     """
@@ -106,9 +108,11 @@ class Method:
     needs_sites: bool = True
     needs_subject: bool = True
     readable_weights: bool = True
+    reads_passages: bool = False
     scenarios: tuple[str, ...] = INSERTING
     changes_weights: bool = True
     size: Callable[[LanguageModel, Any, Sites], int] | None = None
+    parts: "tuple[Method, ...]" = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
     width_scaled: tuple[str, ...] = ()
     printed_name: Callable[[Mapping[str, Any]], str] | None = None

@@ -13,7 +13,7 @@ from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
 from anachron.edit.methods import method_named, printed_name
 from anachron.edit.presets import LAYER_FIELDS, changed
-from anachron.io.files import Json
+from anachron.io.files import Json, rows_fingerprint
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import NO_SITES, Sites, weight_of
 
@@ -48,13 +48,14 @@ class Planned:
 
     def identity(self) -> Json:
         """What must match for its results to be resumed."""
-        covariance = self.resources.covariance
+        covariance, passages = self.resources.covariance, self.resources.passages
         return {
             "method": self.method,
             "variant": self.variant,
             "settings": asdict(self.settings),
             "covariance": covariance and {name: c.fingerprint for name, c in sorted(covariance.items())},
             "network": None if self.resources.network is None else self.resources.network.fingerprint(),
+            **({"passages": rows_fingerprint(passages)} if passages else {}),
         }
 
 
@@ -66,6 +67,7 @@ def plan_edits(
     collect: Collect | None = None,
     identity_covariance: bool = False,
     network: Network | None = None,
+    passages: Sequence[str] = (),
     sites: Sites | None = None,
 ) -> list[Planned]:
     """Plan methods by name, ready for `anachron.evaluate.run.run_evaluation`.
@@ -73,7 +75,7 @@ def plan_edits(
     methods: as `parse_method` takes them, so ``ROME dated`` and ``ROME METO`` beside ``ROME``.
     changes: method -> settings that differ from its preset, in all its variants. collect: gives the covariance of
     some modules; where it is None and a method needs one, that is an error unless ``identity_covariance`` asks for
-    none. network: MEND's.
+    none. network: MEND's. passages: a user's own, for RETRIEVAL.
 
     Raises `ConfigError`, `ModelError` and `DataError` for whatever would fail on every update.
     """
@@ -81,10 +83,16 @@ def plan_edits(
     if len(set(wanted)) != len(wanted):
         raise ConfigError(f"the methods {', '.join(label_of(*one) for one in wanted)} are not all different")
     names = [name for name, _ in wanted]
-    unknown = [name for name in changes or {} if method_named(name).name not in names]
+    settable = {one.name for name in names for one in method_named(name).parts or (method_named(name),)}
+    unknown = [name for name in changes or {} if method_named(name).name not in settable]
     if unknown:
         raise ConfigError(f"settings are given for {', '.join(unknown)}, which is not among {', '.join(names)}")
-    settled = {name: _planned(lm, name, changes or {}, network, sites) for name in dict.fromkeys(names)}
+    if passages and not any(method_named(name).reads_passages for name in names):
+        raise ConfigError(
+            f"passages are for RETRIEVAL, which is not among {', '.join(names)}; add it, or leave them out"
+        )
+    resources = Resources(network=network, passages=tuple(passages))
+    settled = {name: _planned(lm, name, changes or {}, resources, sites) for name in dict.fromkeys(names)}
     planned = [replace(settled[name], variant=variant) for name, variant in wanted]
     modules = {one.label: method_named(one.method).modules(one.settings, one.sites or NO_SITES) for one in planned}
     all_modules = tuple(dict.fromkeys(name for needed in modules.values() for name in needed))
@@ -124,14 +132,22 @@ def _ready(planned: Planned, modules: Sequence[str], collected: Mapping[str, Sec
 
 
 def _planned(
-    lm: LanguageModel, name: str, changes: Mapping[str, Mapping[str, Any]], network: Network | None,
+    lm: LanguageModel, name: str, changes: Mapping[str, Mapping[str, Any]], given: Resources,
     sites: Sites | None,
 ) -> Planned:  # fmt: skip
-    method = method_named(name)
+    """given: everything that any method needs."""
+    method, network = method_named(name), given.network
+    if method.parts:
+        first, second = (_planned(lm, part.name, changes, given, sites) for part in method.parts)
+        return replace(
+            first, method=name, settings=method.settings(first.settings, second.settings),
+            source=f"{first.source}; RETRIEVAL: {second.source}",
+            resources=replace(first.resources, passages=second.resources.passages),
+        )  # fmt: skip
     sites = sites or sites_for(method, lm)
     settings, source = settings_for(name, lm, sites)
-    for given, wanted in changes.items():
-        if method_named(given) is method:
+    for changed_name, wanted in changes.items():
+        if method_named(changed_name) is method:
             if method.needs_network:
                 raise ConfigError(f"the settings of {name} are those of its network; train another with train-mend")
             settings = changed(settings, name, dict(wanted))
@@ -145,7 +161,9 @@ def _planned(
         if method.readable_weights:
             weight_of(lm.model, sites.mlp_out(layer))
     settings = with_contexts(lm, settings)
-    resources = Resources(network=network if method.needs_network else None)
+    resources = Resources(
+        network=network if method.needs_network else None, passages=given.passages if method.reads_passages else ()
+    )
     return Planned(method=name, settings=settings, source=source, resources=resources, sites=sites)
 
 

@@ -18,7 +18,7 @@ from anachron.lm.tokenizers import DEMO, DEMO_UNTRAINED
 
 LAYER_FIELDS = ("layer", "layers", "gate_layers", "up_layers")
 NO_PRESET = "ours, the method's defaults"
-POSITIVE = ("steps", "rate", "rank", "batch")  # settings that 0 makes no sense for
+POSITIVE = ("steps", "rate", "rank", "batch", "k", "part")  # settings that 0 makes no sense for
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,9 @@ def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
 
     Those of a published model where family and shape are its own, else scaled from the one that is most like it.
     """
+    if method.parts:
+        settings, sources = zip(*(preset(part, lm, sites) for part in method.parts), strict=True)
+        return method.settings(*settings), "; RETRIEVAL: ".join(sources)
     if lm.name in (DEMO, DEMO_UNTRAINED):
         values = method.presets[DEMO].values if DEMO in method.presets else {}
         return method.settings(**values), "ours, chosen for the demo model"

@@ -19,13 +19,15 @@ class EditRequest:
 
     A prompt that does not name its subject has no slot; methods that work at the subject's last token cannot make that
     request (`located`). remove: make the model stop continuing by ``target`` instead, with nothing put in its place;
-    few methods can. Raises `DataError` for a prompt with several slots, and for an empty subject or target.
+    few methods can. old_sentence: what was true before, as a text says it that nobody has corrected since; "" where it
+    is not known. Raises `DataError` for a prompt with several slots, and for an empty subject or target.
     """
 
     prompt: str
     subject: str
     target: str
     remove: bool = False
+    old_sentence: str = ""
 
     def __post_init__(self) -> None:
         if self.prompt.count(SLOT) > 1:

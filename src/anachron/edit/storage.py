@@ -14,6 +14,7 @@ from anachron.edit.base import (
     LowRank,
     Memory,
     Moments,
+    Passages,
     edited,
     is_finite,
     owner_of,
@@ -53,6 +54,8 @@ def save_edit(edit: Edit, path: Path | str) -> None:
     about = {"format": FORMAT, "model": edit.model, "prefix": edit.prefix, "about": edit.about, "versions": versions()}
     if edit.memories:
         about["labels"] = {name: list(memory.labels) for name, memory in edit.memories.items()}
+    if edit.passages:
+        about["passages"] = edit.passages.as_json()
     # Copies: the file's format refuses tensors that share memory, as one change of two modules may.
     write_tensors(Path(path), {name: t.detach().cpu().clone() for name, t in tensors.items()}, about)
     counts = {"modules": len({*edit.deltas, *edit.memories}), "edits": edit.count}
@@ -94,7 +97,8 @@ def _edit_of(tensors: Mapping[str, torch.Tensor], manifest: Json) -> Edit:
     }
     memories = _memories_of(parts, manifest.get("labels", {}))
     deltas = {module: _delta_of(module, held) for module, held in parts.items() if held}
-    return Edit(deltas, manifest["prefix"], manifest["model"], about, keys, statistics, memories)
+    passages = Passages.of_json(manifest["passages"]) if "passages" in manifest else None
+    return Edit(deltas, manifest["prefix"], manifest["model"], about, keys, statistics, memories, passages)
 
 
 def _memories_of(parts: Mapping[str, dict[str, torch.Tensor]], labels: Any) -> dict[str, Memory]:
@@ -146,9 +150,10 @@ def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None
     """
     if edit.prefix:
         raise ConfigError("an edit by PROMPT changes no weights, so there is no edited model to save; save the edit")
-    if edit.memories:
+    if edit.memories or edit.passages:
+        held = "passages" if edit.passages else f"a memory of {', '.join(edit.memories)}"
         raise ConfigError(
-            f"the edit holds a memory of {', '.join(edit.memories)} beside the weights, so no edited model can be "
+            f"the edit holds {held} beside the weights, so no edited model can be "
             "saved; save the edit, and give that to score and probe with --edit"
         )
     beside = [name for name in edit.deltas if not is_plain(owner_of(lm, name))]
@@ -167,4 +172,5 @@ def describe(edit: Edit) -> dict[str, Any]:
     """What an edit changes, for people: modules with the rank or ``dense``, and the size in bytes."""
     kinds = {name: "dense" if isinstance(d, Dense) else f"rank {d.right.shape[0]}" for name, d in edit.deltas.items()}
     kinds |= {name: f"memory of {len(memory)}" for name, memory in edit.memories.items()}
-    return {"method": edit.about.get("method"), "modules": kinds, "prefix": edit.prefix, "edits": edit.count}
+    about = {"method": edit.about.get("method"), "modules": kinds, "prefix": edit.prefix, "edits": edit.count}
+    return about | ({"passages": len(edit.passages.store)} if edit.passages else {})

@@ -21,7 +21,9 @@ from anachron.edit.plan import Planned, parse_method, plan_edits
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.old_and_new import BESIDE, before_and_after, preferences
 from anachron.evaluate.requests import askable
+from anachron.io.files import read_text
 from anachron.io.jobs import Callbacks
+from anachron.io.tables import READERS, read_table
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from anachron.lm.tokenizers import DEMO
@@ -42,6 +44,7 @@ class MethodChoice:
     regularise: float | None
     cache: Path | None
     mend: Path | None
+    passages: tuple[str, ...] = ()
 
     def check_scenarios(self, cases: CaseSet) -> None:
         """Raise `ConfigError` where no method supports the scenario of one of the updates."""
@@ -59,6 +62,7 @@ def choose_methods(
     regularise: float | None = None,
     cache: Path | None = None,
     mend: Path | None = None,
+    passages: str | Path | None = None,
 ) -> MethodChoice:
     """Choose editing methods and what they need; everything is checked as far as possible without the model.
 
@@ -71,6 +75,7 @@ def choose_methods(
     regularise: share of the mean diagonal to add to the covariance.
     cache: folder of the covariances, by default `anachron.edit.covariance.collect.cache_folder`.
     mend: the file of MEND's trained network.
+    passages: a file of a user's own passages, for RETRIEVAL; see `read_passages`.
 
     Raises `ConfigError` if no method is given, one is unknown, or options do not go together.
     """
@@ -87,7 +92,27 @@ def choose_methods(
         methods=tuple(methods), changes=changes or {}, sites=sites or {},
         corpus=None if corpus is None else open_corpus(corpus), identity_covariance=identity_covariance,
         tokens=tokens, regularise=regularise, cache=cache, mend=mend,
+        passages=() if passages is None else read_passages(passages),
     )  # fmt: skip
+
+
+def read_passages(path: str | Path) -> tuple[str, ...]:
+    """Passages of a file: a table with a column ``text`` (CSV, JSON Lines, JSON, Parquet), or a text, one a line.
+
+    The space around a passage is cut off, empty ones are left out. Raises `ConfigError` for a text that cannot be read
+    and where there is no passage, `DataError` for a table that cannot be read or has no such column.
+    """
+    if Path(path).suffix in READERS:
+        table = read_table(path)
+        if "text" not in table.columns:
+            raise DataError(f"{path} has the columns {', '.join(table.columns)}; passages stand in a column 'text'")
+        texts = [text or "" for text in table["text"].cast(pl.String)]
+    else:
+        texts = read_text(path, "--passages").splitlines()
+    passages = tuple(text.strip() for text in texts if text.strip())
+    if not passages:
+        raise ConfigError(f"--passages {path} holds no passage; give one a line")
+    return passages
 
 
 def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callbacks | None = None) -> list[Planned]:
@@ -112,7 +137,7 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callb
     planned = plan_edits(
         lm, choice.methods, changes=choice.changes, identity_covariance=choice.identity_covariance,
         collect=None if corpus is None else collected,
-        network=None if choice.mend is None else MendNetwork.load(choice.mend, lm),
+        network=None if choice.mend is None else MendNetwork.load(choice.mend, lm), passages=choice.passages,
         sites=find_sites(lm.model, **choice.sites) if choice.sites else None,
     )  # fmt: skip
     for warning in dict.fromkeys(warning for one in planned for warning in one.warnings):
@@ -156,10 +181,11 @@ def edit_from_updates(lm: LanguageModel, planned: Planned, updates: UpdateReques
     requests = [request for _, asked in updates.asked for request in asked]
     edit = make_edit(lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
     identity = planned.identity()
+    beside = ("covariance", "network", "passages")
     return replace(edit, about=edit.about | {
         "settings_from": planned.source, "updates": updates.cases.name,
         "updates_fingerprint": updates.cases.fingerprint(), "left_out": len(updates.left_out),
-        **{name: identity[name] for name in ("covariance", "network")},
+        **{name: identity[name] for name in beside if name in identity},
     })  # fmt: skip
 
 

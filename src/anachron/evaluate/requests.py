@@ -1,6 +1,7 @@
 """What an update asks of a method: requests in its own words, or in those of a variant."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from anachron.core.errors import DataError
 from anachron.core.facts import REPLACEMENT
@@ -16,7 +17,7 @@ from anachron.evaluate.meto import meto_requests
 def requests_of(case: EditCase, method: str, variant: Variant = PLAIN) -> list[EditRequest]:
     """What an update asks of a method: its new objects to be put in, or, of Archive, its obsolete ones to be taken out.
 
-    An update of several rewrites asks for all of them.
+    An update of several rewrites asks for all of them. What replaces an old object says that one's sentence too.
 
     variant: ``plain`` in the update's own words, ``dated`` behind the date of the change (`with_date`), ``METO`` the
     old and the new fact with their dates (`meto_requests`). Raises `DataError` where it cannot be asked for: there is
@@ -34,13 +35,25 @@ def requests_of(case: EditCase, method: str, variant: Variant = PLAIN) -> list[E
         which = f"{wanted} object" if not any(labels) else f"label for one of its {wanted} objects"
         raise DataError(f"update {case.case_id} has no {which}, so there is nothing to {aim}")
     asked = [EditRequest.of(case.prompt, case.subject, label, remove=archived) for label in dict.fromkeys(labels)]
+    if case.scenario == REPLACEMENT and case.old:
+        asked = [replace(asked[0], old_sentence=replace(asked[0], target=case.old).sentence)]
     asked += [EditRequest.of(more.prompt, more.subject, more.new) for more in case.rewrites]
     _check_located(asked, method)
     if variant == "dated":  # what no date would mend has failed by now
-        return requests_of(with_date(case), method)
+        return _dated(case, method)
     if variant == "METO":
         asked = meto_requests(case)
         _check_located(asked, method)
+    return asked
+
+
+def _dated(case: EditCase, method: str) -> list[EditRequest]:
+    """The requests behind the date of the change; the old sentence behind that of the old object, where it is known."""
+    asked = requests_of(with_date(case), method)
+    if asked[0].old_sentence:
+        old = replace(case, start=case.old_start, new=case.old)
+        (then, *_) = requests_of(with_date(old) if case.old_start else old, method)
+        asked[0] = replace(asked[0], old_sentence=then.sentence)
     return asked
 
 

@@ -45,6 +45,7 @@ WORDS = {
     "model": "model", "weights": "weights of the model", "file": "file of the model",
     "revision": "revision of the model", "base_url": "server", "dtype": "precision of the weights",
     "edit_prefix": "edit in force", "edit_beside": "edit in force",
+    "passages": "passages of your own",
     "dataset_fingerprint": "facts or statements asked about",
     "as_of": "date up to which facts are known", "limit": "number of facts", "language": "language of the questions",
     "columns": "what columns mean", "dates": "order of day and month", "sheet": "sheet",

@@ -7,10 +7,10 @@ form of TimeStress v1, section 4.6, all in this project's own words. The papers'
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.lm.spans import Encoded, Located, encode
@@ -37,12 +37,26 @@ PREFIXES: dict[str, str] = {
 _USER_HOLE, _ASSISTANT_HOLE = "\ue000user\ue001", "\ue000answer\ue001"
 
 
+class Shown(Protocol):
+    """Texts that are put before prompts by what these say (`anachron.edit.carried.passages.Passages`)."""
+
+    def before(self, prompts: Sequence[str]) -> list[str]:
+        """One text a prompt, with the space behind it; empty where nothing is shown."""
+        ...
+
+    def __add__(self, other: Self) -> Self: ...
+
+
+S = TypeVar("S", bound=Shown)
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """What surrounds a statement. The last three settings exist to compare with the published code.
 
     kind: ``raw`` text, or ``chat`` (user: prefix and prompt, assistant: answer).
     prefix: text put before the prompt, as it is; in chat format it opens the user's turn.
+    passages: what is put before that by each prompt; marks of a chat template in it are text like any other.
     template_date: the day that a chat template is told is today (ISO), for templates that ask.
     all_occurrences: score every occurrence of the answer in the text, in upper or lower case, not only the one
         at the end.
@@ -59,6 +73,7 @@ class Format:
     all_occurrences: bool = False
     answer_in_user_turn: bool = False
     score_separator: bool = False
+    passages: Shown | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in ("raw", "chat"):
@@ -70,6 +85,34 @@ class Format:
 
 
 TARGETS = Format(score_separator=True)  # how edits count the tokens of their targets, and evaluations of objects
+
+
+def in_force(lm: Any, style: Format) -> Format:
+    """A format with what an edit in force puts before prompts; lm: an `anachron.lm.scorer.Scorer`."""
+    return replace(style, prefix=lm.prefix + style.prefix, passages=joined(lm.passages, style.passages))
+
+
+def joined(a: S | None, b: S | None) -> S | None:
+    """Both together."""
+    return a or b if a is None or b is None else a + b
+
+
+def before(tokenizer: Any, prompts: Sequence[str], style: Format) -> list[str]:
+    """What is put before each prompt: the passages that are shown for it, and the prefix."""
+    if style.passages is None:
+        return [style.prefix] * len(prompts)
+    return [_without_marks(tokenizer, shown) + style.prefix for shown in style.passages.before(prompts)]
+
+
+def _without_marks(tokenizer: Any, text: str) -> str:
+    """A text in which nothing is read as a special token: a space parts the first character of what would be.
+
+    Passages are other people's texts; one that holds ``<|im_end|>`` must not end the user's turn.
+    """
+    marks = {*tokenizer.all_special_tokens, *(str(one) for one in tokenizer.added_tokens_decoder.values())}
+    for mark in sorted((mark for mark in marks if mark in text), key=len, reverse=True):
+        text = text.replace(mark, f"{mark[0]} {mark[1:]}") if mark[1:].strip() else text
+    return text
 
 
 def check_pair(prompt: str, answer: str, separator: str | None = None) -> None:
@@ -123,10 +166,11 @@ def locate(
     style = style or Format()
     for prompt, answer, separator in pairs:
         check_pair(prompt, answer, separator)
+    openers = before(tokenizer, [prompt for prompt, _, _ in pairs], style)
     if style.kind == "raw":
-        return [_raw(p, a, separator_for(p, s), style) for p, a, s in pairs], True
+        return [_raw(b, p, a, separator_for(p, s), style) for b, (p, a, s) in zip(openers, pairs, strict=True)], True
     template = ChatTemplate(tokenizer, style.template_date)
-    return _chats(template, pairs, style), False
+    return _chats(template, openers, pairs, style), False
 
 
 def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], style: Format) -> list[Encoded]:
@@ -135,27 +179,29 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], s
     return encode(tokenizer, located, add_special_tokens=add_special_tokens)
 
 
-def _raw(prompt: str, answer: str, separator: str, style: Format) -> Located:
-    text, bare = style.prefix + prompt + separator + answer, answer.lstrip()
+def _raw(opener: str, prompt: str, answer: str, separator: str, style: Format) -> Located:
+    text, bare = opener + prompt + separator + answer, answer.lstrip()
     spans = _spans(text, len(text) - len(bare), bare, style)
-    context = None if bare == answer else len((style.prefix + prompt).rstrip())
-    return Located(text, spans, len(separator) if style.score_separator else 0, len(style.prefix), context)
+    context = None if bare == answer else len((opener + prompt).rstrip())
+    return Located(text, spans, len(separator) if style.score_separator else 0, len(opener), context)
 
 
-def _chats(template: "ChatTemplate", pairs: Sequence[tuple[str, str, str | None]], style: Format) -> list[Located]:
+def _chats(
+    template: "ChatTemplate", openers: Sequence[str], pairs: Sequence[tuple[str, str, str | None]], style: Format
+) -> list[Located]:
     users, answers = [], []
-    for prompt, answer, separator in pairs:
+    for opener, (prompt, answer, separator) in zip(openers, pairs, strict=True):
         bare = answer.lstrip()
         if bare != answer:
             separator, answer = answer[: len(answer) - len(bare)], bare
         said = separator_for(prompt, separator) + answer if style.answer_in_user_turn else ""
-        users.append(style.prefix + prompt + said)
+        users.append(opener + prompt + said)
         answers.append(answer)
     filled = template.fill_all([(user.strip(), answer) for user, answer in zip(users, answers, strict=True)])
     space = template.separator if style.score_separator else 0
     return [
-        Located(text, _spans(text, start, answer, style), space, template.place_in(user) + len(style.prefix))
-        for (text, start), user, answer in zip(filled, users, answers, strict=True)
+        Located(text, _spans(text, start, answer, style), space, template.place_in(user) + len(opener))
+        for (text, start), user, answer, opener in zip(filled, users, answers, openers, strict=True)
     ]
 
 
@@ -164,10 +210,11 @@ def openings(tokenizer: Any, prompts: Sequence[str], style: Format) -> tuple[lis
 
     Of a chat they end where the assistant begins. Raises `ModelError` as `locate`.
     """
+    texts = [opener + prompt for opener, prompt in zip(before(tokenizer, prompts, style), prompts, strict=True)]
     if style.kind == "raw":
-        return [style.prefix + prompt for prompt in prompts], True
+        return texts, True
     template = ChatTemplate(tokenizer, style.template_date)
-    return [template.opening((style.prefix + prompt).strip()) for prompt in prompts], False
+    return [template.opening(text.strip()) for text in texts], False
 
 
 def _spans(text: str, start: int, answer: str, style: Format) -> tuple[tuple[int, int], ...]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 
-from anachron.lm.formats import TARGETS, ChatTemplate, Format, openings
+from anachron.lm.formats import TARGETS, ChatTemplate, Format, before, in_force, openings
 from anachron.lm.temporary import Temporary
 
 Over = Callable[[list[int]], bool]
@@ -60,12 +60,13 @@ def greedy_texts(lm: Any, prompts: Sequence[str], length: int, *, count_prefix: 
     """What a model writes behind each prompt, greedily, until prompt and text have ``length`` tokens together.
 
     The prompt is not part of the text, special tokens neither; a prompt of that length already has the text "". The
-    prefix of an edit in force is read, and not counted unless ``count_prefix`` says so. All prompts are computed
-    together, padded on the left, unless that changes the logits of the first new token by more than rounding; then
-    those of equal length are.
+    prefix and passages of an edit in force are read, and not counted unless ``count_prefix`` says so. All prompts are
+    computed together, padded on the left, unless that changes the logits of the first new token by more than rounding;
+    then those of equal length are.
     """
-    counted = _tokens(lm.tokenizer, [lm.prefix + prompt for prompt in prompts] if count_prefix else prompts)
-    given = opened(lm, prompts) if lm.prefix or lm.style.kind == "chat" else counted
+    openers = before(lm.tokenizer, prompts, in_force(lm, Format())) if count_prefix else [""] * len(prompts)
+    counted = _tokens(lm.tokenizer, [opener + prompt for opener, prompt in zip(openers, prompts, strict=True)])
+    given = opened(lm, prompts) if lm.prefix or lm.passages or lm.style.kind == "chat" else counted
     rows = written(lm, given, [length - len(ids) for ids in counted])
     return [lm.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in rows]
 
@@ -84,7 +85,7 @@ def greedy_continuations(lm: Any, prompts: Sequence[str], new_tokens: int) -> li
 
 def opened(lm: Any, prompts: Sequence[str]) -> list[list[int]]:
     """Tokens that the model goes on from to answer each prompt, in its style and behind the prefix of an edit."""
-    texts, special = openings(lm.tokenizer, prompts, replace(lm.style, prefix=lm.prefix + lm.style.prefix))
+    texts, special = openings(lm.tokenizer, prompts, in_force(lm, lm.style))
     return _tokens(lm.tokenizer, texts, special)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from anachron.core.errors import TooLongError
-from anachron.lm.formats import TARGETS, Format, as_triple, encode_pairs
+from anachron.lm.formats import TARGETS, Format, Shown, as_triple, encode_pairs, in_force
 from anachron.lm.identity import (
     arithmetic,
     described,
@@ -32,11 +32,11 @@ class LanguageModel:
 
     ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
-    puts before every prompt, ``edit_of`` the fingerprint of the model without it, ``edit_beside`` fingerprints of
-    the changes that are computed beside the weights and ``memories`` those of them that are memories
-    (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are put to it when it is
-    edited, and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.generation.update_style`).
-    ``file`` is the SHA-256 of the GGUF file that it was read from.
+    puts before every prompt, ``passages`` what it chooses from for each, ``edit_of`` the fingerprint of the model
+    without it, ``edit_beside`` fingerprints of the changes that are computed beside the weights and ``memories`` those
+    of them that are memories (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are
+    put to it when it is edited, and prompts when an edit is evaluated: raw, or in its chat template
+    (`anachron.lm.generation.update_style`). ``file`` is the SHA-256 of the GGUF file that it was read from.
     """
 
     model: Any
@@ -52,6 +52,7 @@ class LanguageModel:
     memories: Mapping[str, Any] = field(default_factory=dict)
     tree_checks: TreeChecks = field(default_factory=TreeChecks)
     file: str | None = None
+    passages: Shown | None = None
 
     @property
     def vocabulary(self) -> int:
@@ -114,8 +115,7 @@ class LanguageModel:
 
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
         """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans`."""
-        style = style or Format()
-        encoded = encode_pairs(self.tokenizer, pairs, replace(style, prefix=self.prefix + style.prefix))
+        encoded = encode_pairs(self.tokenizer, pairs, in_force(self, style or Format()))
         self.check(encoded)
         return encoded
 

@@ -54,7 +54,7 @@ class Replicas:
     Raises `ConfigError` for less than one worker, a missing Ray or a wrong address.
     """
 
-    prefix = ""
+    prefix, passages = "", None
 
     def __init__(
         self,

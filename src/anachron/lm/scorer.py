@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from anachron.core.errors import ModelError
-from anachron.lm.formats import Format
+from anachron.lm.formats import Format, Shown
 from anachron.lm.plans import Plan
 from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
@@ -19,13 +19,17 @@ Progress = Callable[[int], None]  # told how many more texts are scored
 class Scorer(Protocol):
     """A model that scores, with its tokenizer. `anachron.lm.model.LanguageModel` is the one that computes here.
 
-    ``prefix`` is the text that an edit in force puts before every prompt, else empty; ``dtype`` that of the weights.
+    ``prefix`` is the text that an edit in force puts before every prompt, else empty, ``passages`` what it chooses for
+    each, else None; ``dtype`` that of the weights.
     """
 
     name: str
     dtype: str
     prefix: str
     tokenizer: Any
+
+    @property
+    def passages(self) -> Shown | None: ...
 
     def identity(self) -> dict[str, Any]:
         """What must match for a run with the model to go on."""

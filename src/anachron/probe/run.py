@@ -19,7 +19,7 @@ from anachron.io.files import Json, versions
 from anachron.io.jobs import Callbacks, now
 from anachron.io.run_folder import Kind, RunFolder, open_run
 from anachron.io.tables import table_bytes
-from anachron.lm.formats import ChatTemplate, Format
+from anachron.lm.formats import ChatTemplate, Format, in_force
 from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
 from anachron.lm.plans import Plan, tokens_computed
@@ -234,7 +234,7 @@ class _Run:
         self.session |= {"statements": 0, "seconds": 0.0}
         self.counters = Counters()
         self.table = data.statements()
-        style = replace(style, prefix=lm.prefix + style.prefix)
+        style = in_force(lm, style)
         audit, encoded = audited(self.table, lm.tokenizer, style, data.boundaries)
         tell(audit, callbacks.warn)
         lm.check(encoded)

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 METHODS: Mapping[str, str] = {  # name -> module of this package and record; loaded when used, for that loads torch
     "FT": "ft.FT", "FT+L": "ft.FT_L", "MEND": "mend.MEND", "ROME": "rome.ROME", "MEMIT": "memit.MEMIT",
     "AlphaEdit": "alphaedit.ALPHAEDIT", "EMMET": "emmet.EMMET", "UltraEdit": "ultraedit.ULTRAEDIT",
-    "LoRA": "lora.LORA", "GRACE": "grace.GRACE", "PROMPT": "prompt.PROMPT",
+    "LoRA": "lora.LORA", "LoRA-Merge": "lora.LORA_MERGE", "GRACE": "grace.GRACE", "PROMPT": "prompt.PROMPT",
+    "RETRIEVAL": "retrieval.RETRIEVAL",
 }  # fmt: skip
 GROUP = "anachron.methods"
+WITH = " with retrieval"  # behind the name of any other method
 
 
 def method_names() -> list[str]:
@@ -66,11 +68,20 @@ def methods() -> "dict[str, Method]":
 
 
 def method_named(name: str) -> "Method":
-    """The method of that name, whatever the case. Raises `ConfigError` for an unknown one."""
+    """The method of that name, whatever the case, or it ``with RETRIEVAL``. Raises `ConfigError` for an unknown one."""
+    if name.casefold().endswith(WITH):
+        return _with_retrieval(method_named(name[: -len(WITH)]).name)
     method = {known.casefold(): method for known, method in methods().items()}.get(name.casefold())
     if method is None:
         raise ConfigError(f"method {name!r}: choose one of {', '.join(methods())}")
     return method
+
+
+@cache
+def _with_retrieval(name: str) -> "Method":
+    from anachron.edit.methods.combined import with_retrieval
+
+    return with_retrieval(methods()[name])
 
 
 def printed_name(method: str, settings: Mapping[str, Any]) -> str:

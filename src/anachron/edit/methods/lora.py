@@ -1,7 +1,7 @@
 """LoRA: low-rank adapters on the MLP projections of every layer, trained on the request (Hu and others, 2022).
 
 The practitioner's baseline. Adapters start and count as those of peft do; they stand beside the weights, which are only
-read, and what they learned is the edit.
+read, and what they learned is the edit. LoRA-Merge trains one for every few requests and averages them.
 """
 
 import math
@@ -80,6 +80,29 @@ def lora(
     ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoraMergeSettings(LoraSettings):
+    """part: requests of one adapter, in their order. The others as `LoraSettings`."""
+
+    part: int = 10
+
+
+def lora_merge(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraMergeSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
+    """The mean of the changes that an adapter for each part of the requests learns, all on the model as it is.
+
+    WikiBigEdit (Thede and others, 2025) merges otherwise: one adapter after the other, each trained on the weights that
+    the ones before have left, to which it is added by half.
+    """
+    if apart:
+        return lora(lm, requests, settings, sites, resources, apart=True)
+    parts = [requests[first : first + settings.part] for first in range(0, len(requests), settings.part)]
+    edits = [edit for some in parts for edit in lora(lm, some, settings, sites, resources)]
+    return [1 / len(edits) * sum(edits[1:], edits[0])]
+
+
 def _size(lm: LanguageModel, settings: LoraSettings, sites: Sites) -> int:
     """How many numbers the adapters of one edit have."""
     return settings.rank * sum(sum(features(owner_of(lm, name), name)) for name in _adapted(settings, sites))
@@ -103,3 +126,7 @@ def _start(shape: tuple[int, int], rank: int, chance: torch.Generator) -> tuple[
 
 
 LORA = Method("LoRA", LoraSettings, lora, readable_weights=False, needs_subject=False, scenarios=REMOVING, size=_size)
+LORA_MERGE = Method(
+    "LoRA-Merge", LoraMergeSettings, lora_merge, readable_weights=False, needs_subject=False, scenarios=REMOVING,
+    size=_size,
+)  # fmt: skip

@@ -155,8 +155,8 @@ def adding_output(
 
 
 def encode_under(lm: LanguageModel, edit: Edit, pairs: Sequence[Triple]) -> list[Encoded]:
-    """Pairs as the model reads them under an edit, whose prefix stands before every prompt."""
-    return lm.encode(pairs, replace(lm.style, prefix=edit.prefix))
+    """Pairs as the model reads them under an edit, whose prefix and passages stand before prompts."""
+    return lm.encode(pairs, replace(lm.style, prefix=edit.prefix, passages=edit.passages))
 
 
 def score_batched(
@@ -165,7 +165,7 @@ def score_batched(
 ) -> list[np.ndarray]:  # fmt: skip
     """Scores of the texts of each edit under that edit alone, as one at a time under `anachron.edit.base.edited`.
 
-    texts: of each edit, encoded with its prefix. Returns sums of log-probabilities (nats) in the order of the texts.
+    texts: of each edit, encoded by `encode_under`. Returns sums of log-probabilities (nats) in the order of the texts.
     By prefix trees or padded batches (see `anachron.lm.model.LanguageModel.plan`), halved where memory is full; texts
     of different edits share nothing. of_batch: what is computed of a padded batch in place of scores, such as
     `anachron.lm.scoring.count_argmax`; prefix trees give scores only. Raises `BackendError` where one text does not

@@ -51,7 +51,7 @@ class LlamaModel:
     package ``xllamacpp`` is missing.
     """
 
-    prefix = ""
+    prefix, passages = "", None
 
     def __init__(self, path: Path | str, tokenizer: Any, *, own_tokens: bool = True) -> None:
         self.name, self.path, self.tokenizer, self.own_tokens = str(path), Path(path), tokenizer, own_tokens

@@ -44,7 +44,7 @@ class ServedModel:
     Raises `BackendError` where the package ``openai`` is missing.
     """
 
-    prefix, dtype = "", "served"
+    prefix, passages, dtype = "", None, "served"
 
     def __init__(self, server: Server, tokenizer: Any, tell: Callable[[str], None] = lambda message: None) -> None:
         self.name, self.tokenizer, self.server, self.tell = server.model, tokenizer, server, tell
