@@ -19,7 +19,8 @@ Updates = Annotated[
     str,
     typer.Option(
         help="mini-updates, a hub name, or a file: a table of subject, old, new and prompt or relation (CSV, "
-        "spreadsheet, JSON, Parquet), or WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE, AToKe."
+        "spreadsheet, JSON, Parquet), or WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE, AToKe, WikiBigEdit, "
+        "UltraEditBench."
     ),
 ]
 
