@@ -127,7 +127,14 @@ def test_the_formats_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_table_of_ones_own_may_have_such_columns(tmp_path: Path) -> None:
-    row = {"subject": "Peru", "prompt": "The capital of Peru is", "old": "Lima", "new": "Cusco", "update": "x", "ans": 1}
+    row = {
+        "subject": "Peru",
+        "prompt": "The capital of Peru is",
+        "old": "Lima",
+        "new": "Cusco",
+        "update": "x",
+        "ans": 1,
+    }
     found = load(tmp_path, row)
     assert found.format == "wikifactdiff" and found.cases[0].new == "Cusco"
 
@@ -139,7 +146,10 @@ def test_a_table_of_ones_own_may_have_such_columns(tmp_path: Path) -> None:
         (wikibigedit(update=""), "update is ''; give a text that is not empty"),
         (wikibigedit(ans=["Astana"]), "ans is .*; it must be a text"),
         (ultraeditbench(prompt="Where is {}?"), "write the subject"),
-        ({k: v for k, v in wikibigedit().items() if k != "loc"}, "field update of WikiBigEdit but lacks loc; give them"),
+        (
+            {k: v for k, v in wikibigedit().items() if k != "loc"},
+            "field update of WikiBigEdit but lacks loc; give them",
+        ),
         (
             {k: v for k, v in ultraeditbench().items() if k != "subject"},
             "field ans of UltraEditBench but lacks subject; give them all",

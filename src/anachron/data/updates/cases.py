@@ -117,9 +117,9 @@ def load_cases(
     """Load and check the updates of a data set.
 
     name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact, zsRE,
-        RippleEdits, MQuAKE, AToKe, WikiBigEdit or UltraEditBench, or a table of old and new objects (also .csv, .tsv, a spreadsheet; see
-        `anachron.data.updates.case_table`), of which rows that change nothing are left out; the bundled
-        ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
+        RippleEdits, MQuAKE, AToKe, WikiBigEdit or UltraEditBench, or a table of old and new objects (also .csv, .tsv, a
+        spreadsheet; see `anachron.data.updates.case_table`), of which rows that change nothing are left out; the
+        bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
     split, revision: of a hub data set.
     scenario: keep the updates of this one, or these (`anachron.core.facts.SCENARIOS`); None keeps all. Only
         WikiFactDiff knows others than replacements.
