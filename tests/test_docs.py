@@ -12,6 +12,7 @@ import pytest
 import anachron
 from anachron.analysis.catalogue import ANALYSES, make_tables
 from anachron.cli.main import command_tree
+from anachron.edit.methods import methods
 from support.doc_stage import check_options
 from support.synthetic_studies import synthetic_study
 
@@ -62,6 +63,12 @@ def test_every_public_name_is_on_the_python_page():
     assert sorted(listed) == sorted(anachron.__all__)
     undocumented = [name for name in anachron.__all__ if not inspect.getdoc(getattr(anachron, name))]
     assert undocumented == []
+
+
+def test_the_settings_of_every_method_and_what_it_needs_are_public_names():
+    for method in methods().values():
+        assert getattr(anachron, method.settings.__name__) is method.settings
+    assert {"Resources", "SecondMoment", "import_covariance", "settings_for"} <= {*anachron.__all__}
 
 
 def test_commands_and_options_in_the_guides_exist():

@@ -53,7 +53,7 @@ def test_blocks_say_what_they_are_and_few_are_not_run():
         "build.md": 8,
         "cluster.md": 5,
         "continuous-integration.md": 1,
-        "edit-methods.md": 1,
+        "edit-methods.md": 2,
         "edits-over-time.md": 1,
         "guide.md": 4,
         "horizon.md": 2,

@@ -33,10 +33,12 @@ from .edit.base import LowRank as LowRank
 from .edit.base import edited as edited
 from .edit.base import model_fingerprint as model_fingerprint
 from .edit.covariance.collect import collect_covariance as collect_covariance
+from .edit.covariance.imported import import_covariance as import_covariance
 from .edit.covariance.prepare import prepare_covariance as prepare_covariance
 from .edit.covariance.second_moment import SecondMoment as SecondMoment
 from .edit.make import make_edit as make_edit
 from .edit.make import make_edits as make_edits
+from .edit.make import settings_for as settings_for
 from .edit.mend_settings import MendSettings as MendSettings
 from .edit.method import Method as Method
 from .edit.method import Preset as Preset

@@ -4,16 +4,18 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unicodedata import combining, normalize
 
 import pytest
 import tokenizers
 import torch
 import transformers
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers
 
 from anachron.core.errors import DataError, ModelError
+from anachron.core.sameness import name_key
 from anachron.data.updates.cases import load_cases
 from anachron.edit.base import Dense
 from anachron.edit.make import make_edit, settings_for
@@ -141,6 +143,51 @@ def test_where_a_prompt_names_no_subject_the_refusal_says_value_rule_and_fix(pro
     message = str(caught.value)
     assert repr(subject) in message and repr(prompt) in message
     assert "not in the prompt" in message and "must name it" in message and "\n" not in message
+
+
+FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+# letters of any script, with marks in any order behind them, and what only compatible forms call letters
+NAMED = st.text(
+    st.characters(categories=("L", "M", "Nd", "Nl", "No")) | st.sampled_from(" \u0301\u0323\u0327ﬁŖｶﾞ한가"), min_size=1
+)
+
+
+@given(
+    name=NAMED,
+    written=st.sampled_from(FORMS),
+    given_as=st.sampled_from(FORMS),
+    before=st.sampled_from(["", "The home of "]),
+)
+def test_a_subject_is_found_in_any_normal_form(name: str, written: str, given_as: str, before: str):
+    """Wherever the prompt and the field have it in two of them; and the prompt stays what it is, letter by letter."""
+    subject, named = normalize(given_as, name), normalize(written, name)
+    for one in (subject, named):
+        begins = normalize("NFKD", one)[0]  # a name begins with no mark, and no vowel of a Korean syllable
+        assume(one == one.strip() and begins.isalnum() and not combining(begins) and not "\u1160" <= begins <= "\u11ff")
+    request = EditRequest.of(f"{before}{named} is", subject, "X")
+    assert request.located and request.text == f"{before}{named} is"
+    assert name_key(normalize("NFKC", request.subject)) == name_key(normalize("NFKC", name))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "subject", "with_slot"),
+    [
+        ("The capital of Co\u0302te d'Ivoire is", "Côte d'Ivoire", "The capital of {} is"),
+        ("The capital of Côte d'Ivoire is", "Co\u0302te d'Ivoire", "The capital of {} is"),
+        ("The á\u0327 of", "a\u0327\u0301", "The {} of"),
+        ("The ﬁeld of Ｔｏｋｙｏ is", "Tokyo", "The ﬁeld of {} is"),
+        ("Louis ⅩⅣ is", "Louis XIV", "{} is"),
+        ("Louis XIV is", "Louis ⅩⅣ", "{} is"),
+        ("ｶﾞｰﾅの首都は", "ガーナ", "{}の首都は"),
+        (normalize("NFD", "대한민국의 수도는"), "대한민국", normalize("NFD", "{}의 수도는")),
+        (normalize("NFD", "각은"), "가", normalize("NFD", "각은")),  # not within a syllable
+        ("ﬁx is", "f", "ﬁx is"),  # nor within a letter
+        ("ｗｈｏ is", "WHO", "ｗｈｏ is"),
+    ],
+)
+def test_a_mention_in_another_form_becomes_the_slot_as_it_is_written(prompt: str, subject: str, with_slot: str):
+    request = EditRequest.of(prompt, subject, "X")
+    assert request.prompt == with_slot and request.text == prompt
 
 
 @pytest.mark.parametrize(

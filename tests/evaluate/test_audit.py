@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.errors import ConfigError, DataError
+from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
@@ -193,6 +194,17 @@ def test_where_answers_end(text: str, raw: tuple[str, bool], chat: tuple[str, bo
             most = 40 if wanted[1] else len(lm.tokenizer("Paris is in Paris is")["input_ids"])
             (answer,) = natural_answers(lm, ["France"], most, lambda text: sentence_end(text, ["Lyon"]))
             assert (answer.text, answer.stopped) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("Paris\nFrance", "Paris\nFrance"), ("Paris", "Paris"), ("Lyon\nFrance", "Paris"), ("France\nParis", "Paris")],
+)
+def test_a_line_break_within_the_object_ends_no_answer(name: str, answer: str):
+    lm = scripted(make_lm("gpt2", "gpt2"), "Paris\nFrance\nParis")
+    case = EditCase("1", "France", "The capital of France is", name, None)
+    assert answers_to(ModelWriter(lm), case, AnswerAudit()) == [(answer, True)]
+    assert says_exactly(answer, [name]) is (name.startswith("Paris"))
 
 
 # --- metrics ---

@@ -19,7 +19,8 @@ Updates = Annotated[
     str,
     typer.Option(
         help="mini-updates, a hub name, or a file: a table of subject, old, new and prompt or relation (CSV, "
-        "spreadsheet, JSON, Parquet), or WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE, AToKe."
+        "spreadsheet, JSON, Parquet), or WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE, AToKe, WikiBigEdit, "
+        "UltraEditBench."
     ),
 ]
 
@@ -30,7 +31,9 @@ class MethodOptions:
 
     corpus: Annotated[
         str | None,
-        typer.Option(help="Text for the covariance of ROME, MEMIT, EMMET, AlphaEdit: a file, a hub name, or mini."),
+        typer.Option(
+            help="Text for the covariance of ROME, MEMIT, EMMET, AlphaEdit: a file, a hub name, mini, or imported."
+        ),
     ] = None
     no_covariance: Annotated[
         bool, setting("--no-covariance", help="Use the identity matrix instead of the covariance.")

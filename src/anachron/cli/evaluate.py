@@ -168,7 +168,8 @@ class EvaluationOptions:
         ),
     ] = False
     audit_tokens: Annotated[
-        int | None, setting(min=1, help="Maximum number of tokens per audited answer. Default: 50.")
+        int | None,
+        setting(min=1, help="Maximum number of tokens per audited answer. Default: 50, or what a longer object needs."),
     ] = None
     token_accuracy: Annotated[
         bool,
@@ -215,7 +216,7 @@ class EvaluationOptions:
             raise ConfigError(f"--audit-tokens {self.audit_tokens} is for --audit; add it, or leave this out")
         ways = WAYS if self.ways is None else tuple(split_commas(self.ways))
         dating = Dating(self.until, ways=ways) if self.dated else None
-        audit = AnswerAudit(self.audit_tokens or AnswerAudit().most_tokens) if self.audit else None
+        audit = AnswerAudit(self.audit_tokens) if self.audit else None
         measures = Measures(
             self.fluency_tokens, self.batch_tokens, self.generate, dating, self.token_accuracy, audit=audit,
             fluency_counts_prefix=self.fluency_counts_prefix,

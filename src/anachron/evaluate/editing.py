@@ -13,6 +13,7 @@ from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import Edit
 from anachron.edit.corpus import BUNDLED, Corpus, open_corpus
 from anachron.edit.covariance.collect import cache_folder, check_settings, collect_covariance
+from anachron.edit.covariance.imported import IMPORTED, imported_covariance
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit
 from anachron.edit.methods import check_scenarios
@@ -45,6 +46,7 @@ class MethodChoice:
     cache: Path | None
     mend: Path | None
     passages: tuple[str, ...] = ()
+    imported: bool = False  # the covariances that `anachron.import_covariance` has kept, instead of a corpus
 
     def check_scenarios(self, cases: CaseSet) -> None:
         """Raise `ConfigError` where no method supports the scenario of one of the updates."""
@@ -70,6 +72,7 @@ def choose_methods(
     changes: method -> settings other than its preset.
     sites: modules by hand, see `anachron.lm.sites.find_sites`.
     corpus: text for the covariance, see `anachron.edit.corpus.open_corpus`; the demo model has its own by default.
+        ``imported`` takes what `anachron.import_covariance` has kept in the cache.
     identity_covariance: use the identity matrix instead of the covariance.
     tokens: number of tokens of the corpus to read, by default 100,000.
     regularise: share of the mean diagonal to add to the covariance.
@@ -85,13 +88,15 @@ def choose_methods(
         raise ConfigError("give either --corpus or --no-covariance, not both")
     if mend is not None and not mend.is_file():
         raise ConfigError(f"--mend {mend}: no such file; train a network with anachron train-mend")
+    if corpus == IMPORTED and tokens is not None:
+        raise ConfigError(f"--corpus-tokens {tokens}: what was imported is read as it is; leave it out")
     check_settings(precision="float64", regularise=regularise)
     for name in methods:
         parse_method(name)
     return MethodChoice(
         methods=tuple(methods), changes=changes or {}, sites=sites or {},
-        corpus=None if corpus is None else open_corpus(corpus), identity_covariance=identity_covariance,
-        tokens=tokens, regularise=regularise, cache=cache, mend=mend,
+        corpus=None if corpus in (None, IMPORTED) else open_corpus(corpus), identity_covariance=identity_covariance,
+        tokens=tokens, regularise=regularise, cache=cache, mend=mend, imported=corpus == IMPORTED,
         passages=() if passages is None else read_passages(passages),
     )  # fmt: skip
 
@@ -122,11 +127,15 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callb
     """
     callbacks = callbacks or Callbacks()
     corpus = choice.corpus
-    if corpus is None and not choice.identity_covariance and lm.name == DEMO:
+    if corpus is None and not choice.imported and not choice.identity_covariance and lm.name == DEMO:
         corpus = open_corpus(BUNDLED)
     short = corpus is not None and corpus.name == BUNDLED and choice.tokens is None  # it is known to be short
 
     def collected(modules: Sequence[str]) -> Mapping[str, SecondMoment]:
+        if choice.imported:
+            known = imported_covariance(lm, modules, cache=choice.cache or cache_folder())
+            share = choice.regularise
+            return known if share is None else {name: one.regularised(share) for name, one in known.items()}
         assert corpus is not None
         with callbacks.bar("covariance") as bar:
             return collect_covariance(
@@ -136,7 +145,7 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callb
 
     planned = plan_edits(
         lm, choice.methods, changes=choice.changes, identity_covariance=choice.identity_covariance,
-        collect=None if corpus is None else collected,
+        collect=collected if choice.imported or corpus is not None else None,
         network=None if choice.mend is None else MendNetwork.load(choice.mend, lm), passages=choice.passages,
         sites=find_sites(lm.model, **choice.sites) if choice.sites else None,
     )  # fmt: skip

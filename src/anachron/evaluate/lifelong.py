@@ -103,7 +103,7 @@ def run_lifelong(
         more["text"] = {"identity": settings.text.identity, "tokens": settings.text_tokens}
     folder, callbacks = Path(out), callbacks or Callbacks()
     asked = replace(settings.measures, portability=False)  # tests of updates are of runs that judge each update
-    with opened(lm, cases, methods, folder, mode=settings.mode, measures=asked, more=more) as (
+    with opened(lm, cases, methods, folder, mode=settings.mode, measures=asked, more=more, notice=callbacks.notice) as (
         run,
         measures,
     ):

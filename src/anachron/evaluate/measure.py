@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from anachron.core.facts import REPLACEMENT
 from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import Edit, edited
 from anachron.edit.failures import Failure, each_or_failure
@@ -23,6 +24,8 @@ from anachron.lm.scorer import Triple, score_texts
 from anachron.lm.scoring import count_argmax
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import unchanged
+
+LONG_OBJECT = 20  # tokens beyond which an object is a text rather than a name; there is no token without a byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,28 @@ class Measures:
         return self.fluency_tokens > 0 or any(one.writes(case, how) for one, how in asked_by(self))
 
 
+def with_token_accuracy(
+    lm: LanguageModel, cases: Sequence[EditCase], measures: Measures, notice: Callable[[str], None]
+) -> Measures:
+    """With token accuracy, and a notice, where the other measures of targets say little of these updates.
+
+    A whole text as an object is never the model's own word for word, and the mean over its tokens hides where it fails;
+    without old objects there is nothing to compare the new ones with.
+    """
+    if measures.token_accuracy:
+        return measures
+    objects = {o for case in cases for o in (case.new, case.old) if o and len(o.encode()) > LONG_OBJECT}
+    ids = lm.tokenizer([*objects], add_special_tokens=False)["input_ids"] if objects else []
+    longest = max(map(len, ids), default=0)
+    if longest > LONG_OBJECT:
+        notice(f"token accuracy is measured too: the longest object has {longest} tokens, more than {LONG_OBJECT}")
+    elif not any(case.old for case in cases) and all(case.scenario == REPLACEMENT for case in cases):
+        notice("token accuracy is measured, since no update has an old object to compare the new one with")
+    else:
+        return measures
+    return replace(measures, token_accuracy=True)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelWriter:
     """A model, as it is now, as measures have it write (`anachron.evaluate.measures.measure.Writer`)."""
@@ -63,9 +88,14 @@ class ModelWriter:
         return greedy_continuations(self.lm, prompts, tokens)
 
     def answers(
-        self, prompts: Sequence[str], most_tokens: int, end: Callable[[str], int | None]
+        self,
+        prompts: Sequence[str],
+        most_tokens: int,
+        end: Callable[[str], int | None],
+        goes_on: Callable[[str], bool],
     ) -> list[tuple[str, bool]]:
-        return [(one.text, one.stopped) for one in natural_answers(self.lm, prompts, most_tokens, end)]
+        answers = natural_answers(self.lm, prompts, most_tokens, end, goes_on=goes_on)
+        return [(one.text, one.stopped) for one in answers]
 
     def longest(self, prompt: str, names: Sequence[str]) -> int:
         return max(

@@ -33,7 +33,8 @@ from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.case_results import CaseResult, failed, in_order_of
 from anachron.evaluate.joint_edits import EditFile, joint_edit, make_batch, make_sequence
-from anachron.evaluate.measure import Measures, measure_apart, or_failed
+from anachron.evaluate.measure import Measures, measure_apart, or_failed, with_token_accuracy
+from anachron.evaluate.measures.audit import PUBLISHED_TOKENS
 from anachron.evaluate.measures.catalogue import MEASURES
 from anachron.evaluate.measures.dated import settled
 from anachron.evaluate.measures.dated_metrics import past_scores
@@ -86,8 +87,9 @@ def run_evaluation(
     """
     settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
     with opened(
-        lm, cases, methods, folder, mode=settings.mode, measures=settings.measures, more={"size": settings.size}
-    ) as (run, measures):
+        lm, cases, methods, folder, mode=settings.mode, measures=settings.measures, more={"size": settings.size},
+        notice=callbacks.notice,
+    ) as (run, measures):  # fmt: skip
         runner = Runner(lm, cases, settings.mode, measures, run, callbacks)
         parts = _parts(cases.cases, settings)
         clean = Stage(CLEAN, parts)
@@ -116,17 +118,19 @@ def _parts(cases: Sequence[EditCase], settings: EvaluateSettings) -> list[Sequen
 @contextmanager
 def opened(
     lm: LanguageModel, cases: CaseSet, methods: Sequence[Planned], folder: Path, *, mode: str, measures: Measures,
-    more: Json,
+    more: Json, notice: Callable[[str], None],
 ) -> Iterator[tuple[RunFolder, Measures]]:  # fmt: skip
-    """A run's folder, locked and with the record of these settings, and what is measured with all dates settled.
+    """A run's folder, locked and with the record of these settings, and what is measured, settled for these updates.
 
-    more: settings of this kind of run. Raises `ConfigError` and `DataError` as `run_evaluation`.
+    more: settings of this kind of run. notice: told what is measured unasked (`with_token_accuracy`). Raises
+    `ConfigError` and `DataError` as `run_evaluation`.
     """
     if not cases.cases:
         raise DataError(f"{cases.name} holds no update to measure ({dict(cases.left_out)} left out)")
     check_scenarios([planned.method for planned in methods], {case.scenario for case in cases.cases})
     if measures.dated is not None:
         measures = replace(measures, dated=settled(measures.dated, cases))
+    measures = with_token_accuracy(lm, cases.cases, measures, notice)
     dating = measures.dated
     weights = lm.weights_fingerprint()
     identity = lm.identity(weights) | {
@@ -134,7 +138,8 @@ def opened(
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": mode, "fluency_tokens": measures.fluency_tokens, "batch_tokens": measures.batch_tokens,
         "generate": measures.generate, "token_accuracy": measures.token_accuracy, "format": lm.style.kind,
-        "audit": None if measures.audit is None else asdict(measures.audit), "answer_ends": _answer_ends(lm, measures),
+        "audit": None if measures.audit is None else {"most_tokens": measures.audit.most_tokens or PUBLISHED_TOKENS},
+        "answer_ends": _answer_ends(lm, measures),
         "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
     if measures.fluency_counts_prefix:

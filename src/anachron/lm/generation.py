@@ -180,13 +180,14 @@ def natural_answers(
     most_tokens: int,
     sentence_end: Callable[[str], int | None] = lambda text: None,
     kept: Collection[str] = (),
+    goes_on: Callable[[str], bool] = lambda text: False,
 ) -> list[WrittenAnswer]:
     """What a model answers each prompt, given nothing but the prompt, in at most so many tokens.
 
     In a chat an answer ends where the model ends its turn. Raw text ends at the end-of-text token, at the first line
-    break behind a word, and where ``sentence_end`` sees an end in the text so far: a base model goes on with other
-    questions and facts. One that is ended by ``most_tokens``, or by the model's context, has not stopped. Prefix and
-    batches are as in `anachron.lm.generation.greedy_texts`.
+    break behind a word (``goes_on`` says of a text that it goes on after one), and where ``sentence_end`` sees an end
+    in the text so far: a base model goes on with other questions and facts. One that is ended by ``most_tokens``, or by
+    the model's context, has not stopped. Prefix and batches are as in `anachron.lm.generation.greedy_texts`.
 
     kept: special tokens that stay in the text, such as the marks around a model's reasoning.
     """
@@ -199,7 +200,7 @@ def natural_answers(
         end = next((place for place, token in enumerate(tokens) if token in ends), None)
         text = lm.tokenizer.decode([token for token in tokens[:end] if token not in dropped]).lstrip()
         if raw:
-            line = LINE.search(text)
+            line = next((one for one in LINE.finditer(text) if not goes_on(text[: one.start()])), None)
             within = text if line is None else text[: line.start()]
             place = sentence_end(within)
             if place is not None or line is not None:

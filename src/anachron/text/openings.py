@@ -5,9 +5,11 @@ Also where a word ends, in scripts that write spaces between words and in those 
 
 import re
 import unicodedata
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import Literal
 
 from anachron.core.sameness import name_key
 from anachron.text.words import by_language
@@ -58,11 +60,18 @@ def goes_on(left: str, right: str) -> bool:
     Scripts that write words, or a name and its particle, without a space have no such border: any will do there, but
     never one inside a character. An empty text, for the end, goes on from nothing.
     """
-    if right and unicodedata.category(right).startswith("M"):
+    if _joins(right):
         return bool(left)
     if not all(c and (c.isalnum() or unicodedata.category(c).startswith("M")) for c in (left, right)):
         return False
     return not any(unicodedata.name(c, "").startswith(UNSPACED) for c in (left, right))
+
+
+def _joins(sign: str) -> bool:
+    """Whether a character is composed with the one before it: a mark, or what follows the first consonant of a Korean
+    syllable. An empty text is not."""
+    first = unicodedata.normalize("NFKD", sign)[:1]
+    return bool(first) and (unicodedata.category(first).startswith("M") or "\u1160" <= first <= "\u11ff")
 
 
 def last_mention(text: str, name: str) -> int | None:
@@ -74,20 +83,29 @@ def last_mention(text: str, name: str) -> int | None:
 
 def mention(text: str, name: str) -> tuple[int, int] | None:
     """Where the last mention of a name as a whole word begins and ends: as it is written, else in another spelling of
-    it (`anachron.core.sameness`). A name in capitals (WHO) is not found in a word of small letters (who)."""
+    it (`anachron.core.sameness`), else in compatible letters (``ﬁ`` for ``fi``, full width; NFKC). A name in capitals
+    (WHO) is not found in a word of small letters (who)."""
     if (start := last_mention(text, name)) is not None:
         return start, start + len(name)
+    return _spelled(text, name, "NFC") or _spelled(text, name, "NFKC")
+
+
+def _spelled(text: str, name: str, form: Literal["NFC", "NFKC"]) -> tuple[int, int] | None:
+    """Where the last mention of a name is, in any spelling that has its key in this normal form."""
+    name = unicodedata.normalize(form, name)
     key = name_key(name)
-    if not key or key not in name_key(text):
+    if not key or key not in name_key(unicodedata.normalize(form, text)):
         return None
+    ends = [end for end in range(1, len(text) + 1) if not _joins(text[end : end + 1])]
     for start in reversed(range(len(text))):
         if not name_key(text[start]):  # white space or an invisible character, with which no mention begins
             continue
-        for end in range(start + 1, len(text) + 1):
-            part = name_key(text[start:end])
-            if part == key and _is_whole(text, start, end) and not (name.isupper() and text[start:end].islower()):
+        for end in ends[bisect(ends, start) :]:
+            part = unicodedata.normalize(form, text[start:end])
+            found = name_key(part)
+            if found == key and _is_whole(text, start, end) and not (name.isupper() and part.islower()):
                 return start, end
-            if not key.startswith(part[:-1]):  # the last letter may still be composed with what follows
+            if not key.startswith(found):
                 break
     return None
 

@@ -158,8 +158,11 @@ class Part:
         return self.value
 
     def get(self, name: str) -> "Part":
-        """A field; its value is None where the field is missing, as in a table, which cannot tell the two apart."""
-        return Part(self.record().get(name), self.where, f"{self.path}.{name}" if self.path else name)
+        """A field; its value is None where the field is missing, as in a table, which cannot tell the two apart, or is
+        NaN, which tables that pandas wrote as JSON say for an empty cell."""
+        value = self.record().get(name)
+        missing = isinstance(value, float) and math.isnan(value)
+        return Part(None if missing else value, self.where, f"{self.path}.{name}" if self.path else name)
 
     def items(self) -> list["Part"]:
         """The elements of a list; none where it is missing."""
@@ -204,9 +207,9 @@ class Part:
         return (self.prompt(),) if self.label() else ()
 
     def number(self) -> float | None:
-        """A finite number; None where it is missing or not a number (NaN)."""
+        """A finite number; None where it is missing."""
         value = self.value
-        if value is None or (isinstance(value, float) and math.isnan(value)):
+        if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise self.wrong("it must be a finite number")

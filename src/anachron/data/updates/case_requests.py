@@ -20,6 +20,7 @@ one length, as EasyEdit's editor takes it (``neighborhood``): neighbours of whic
 answer.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from anachron.data.updates.case_records import (
@@ -60,7 +61,7 @@ def counterfact_case(record: Part, case_id: str) -> EditCase:
         case_id=case_id, subject=asked.get("subject").some_label(), prompt=prompt, new=new, old=old or None,
         generalization=record.get("paraphrase_prompts").prompts(),
         nearest=tuple(NeighbourFact(text, (old,), None, None, None) for text in alike if old),
-        relation=asked.get("relation_id").label() or label, objects=_objects(new, old), start=start,
+        relation=asked.get("relation_id").label() or label, objects=objects_of(new, old), start=start,
         end=held["target_new"][-1].date() if held["target_new"] else None, precision=granularity_of(start),
         old_start=held["target_true"][0].date() if held["target_true"] else None,
         old_end=held["target_true"][-1].date() if held["target_true"] else None, relation_label=label,
@@ -93,7 +94,7 @@ def _case(
     return EditCase(
         case_id=case_id, subject=record.get("subject").some_label(), prompt=whole_prompt(record.get(prompt)),
         new=target, old=before, generalization=record.get(other).prompts(),
-        nearest=_located(record.get(located[0]), record.get(located[1])), objects=_objects(target, before),
+        nearest=_located(record.get(located[0]), record.get(located[1])), objects=objects_of(target, before),
         aliases=tuple((names[0], name) for name in dict.fromkeys(names[1:]) if name != names[0]),
         tests=_tests(record.get("portability")),
     )  # fmt: skip
@@ -103,15 +104,17 @@ def _tests(portability: Part) -> tuple[PortabilityTest, ...]:
     if portability.value is None:
         return ()
     if portability.get("New Question").value is not None:
-        return (_test("one hop", portability.get("New Question"), portability.get("New Answer")),)
+        return (question_test("one hop", portability.get("New Question"), portability.get("New Answer")),)
     return tuple(
-        _test(str(kind).replace("_", " ").lower(), one.get("prompt"), one.get("ground_truth"))
+        question_test(str(kind).replace("_", " ").lower(), one.get("prompt"), one.get("ground_truth"))
         for kind in portability.record()
         for one in portability.get(kind).items()
     )
 
 
-def _test(kind: str, prompt: Part, truth: Part) -> PortabilityTest:
+def question_test(kind: str, prompt: Part, truth: Part) -> PortabilityTest:
+    """One question as a test. truth: the names of its answer, or a list of such, one an answer; without any it cannot
+    be asked."""
     several = isinstance(truth.value, list) and any(isinstance(one, list) for one in truth.value)
     answers = tuple(one.labels() for one in (truth.items() if several else [truth]))
     unusable = None if answers and all(answers) else "it has no answer"
@@ -119,16 +122,23 @@ def _test(kind: str, prompt: Part, truth: Part) -> PortabilityTest:
 
 
 def _locality(locality: Part) -> tuple[tuple[NeighbourFact, ...], tuple[PortabilityTest, ...]]:
-    """The neighbours of each kind, and the questions without an answer: EasyEdit passes over these, here they count as
-    tests that cannot be asked, so that an evaluation says how many there are.
-    """
+    """The neighbours of each kind, and the questions without an answer."""
     if locality.value is None:
         return (), ()
     read = [
-        _test(str(kind).replace("_", " ").lower(), prompt, truth)
+        question_test(str(kind).replace("_", " ").lower(), prompt, truth)
         for kind in locality.record()
         for prompt, truth in _asked(locality.get(kind))
     ]
+    return facts_to_keep(read)
+
+
+def facts_to_keep(
+    read: Sequence[PortabilityTest],
+) -> tuple[tuple[NeighbourFact, ...], tuple[PortabilityTest, ...]]:
+    """Questions as neighbours, and those without an answer: EasyEdit passes over these, here they count as tests that
+    cannot be asked, so that an evaluation says how many there are.
+    """
     facts = tuple(
         NeighbourFact(_as_question(question.prompt), tuple(names[0] for names in question.answers), None, None, None)
         for test in read
@@ -167,7 +177,7 @@ def _as_question(prompt: str) -> str:
     return f"{prompt}?" if prompt.startswith(NQ) and not prompt.endswith("?") else prompt
 
 
-def _objects(new: str | None, old: str | None) -> tuple[tuple[str, str], ...]:
+def objects_of(new: str | None, old: str | None) -> tuple[tuple[str, str], ...]:
     pairs = ((new, "new"), (old, "obsolete"))
     return tuple((label, decision) for label, decision in pairs if label)
 

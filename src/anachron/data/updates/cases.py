@@ -1,6 +1,7 @@
 """Update data sets, read into plain records, from files, the hub or the package.
 
-They are of WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE and AToKe, or tables of old and new objects.
+They are of WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE, AToKe, WikiBigEdit and UltraEditBench, or tables of
+old and new objects.
 
 The format is recognised by the fields of the records, never by the name of the file. A record that breaks its format
 is refused with its number; one that follows it but cannot be an update (its subject is not in its prompt, its target is
@@ -25,6 +26,12 @@ from anachron.data.own.files import ENDINGS as TABLE_ENDINGS
 from anachron.data.own.files import column_names
 from anachron.data.updates.case_atoke import REQUIRED as ATOKE_REQUIRED
 from anachron.data.updates.case_atoke import atoke_case, atoke_start, atoke_steps, is_atoke
+from anachron.data.updates.case_lifelong import (
+    ULTRAEDITBENCH_REQUIRED,
+    WIKIBIGEDIT_REQUIRED,
+    ultraeditbench_case,
+    wikibigedit_case,
+)
 from anachron.data.updates.case_mquake import MQUAKE_REQUIRED, mquake_case
 from anachron.data.updates.case_records import EditCase, NeighbourFact, Part
 from anachron.data.updates.case_requests import counterfact_case, counterfact_start, flat_case, is_nq, zsre_case
@@ -50,7 +57,7 @@ class CaseSet:
     """
 
     name: str
-    format: str  # wikifactdiff, counterfact, zsre, rippleedits, mquake or atoke
+    format: str  # wikifactdiff, counterfact, zsre, rippleedits, mquake, atoke, wikibigedit or ultraeditbench
     cases: tuple[EditCase, ...]
     left_out: dict[str, int] = field(default_factory=dict)
     latest_change: str | None = None
@@ -65,7 +72,8 @@ class CaseSet:
 class UpdateFormat:
     """A shape of records: the field that none of the others has, and all that every record must have.
 
-    start: reads the date of change of a record, where it says one.
+    start: reads the date of change of a record, where it says one. beside: names of formats whose mark its records
+    have too.
     """
 
     name: str
@@ -74,6 +82,7 @@ class UpdateFormat:
     required: tuple[str, ...]
     case: Callable[[Part, str], EditCase]
     start: Callable[[Part], str | None] = lambda record: None
+    beside: tuple[str, ...] = ()
 
 
 _WIKIFACTDIFF = UpdateFormat("wikifactdiff", "WikiFactDiff", "update_prompt", REQUIRED, update_case, update_start)
@@ -83,14 +92,22 @@ _COUNTERFACT = UpdateFormat(
     counterfact_start,
 )  # fmt: skip
 _ZSRE = UpdateFormat(
-    "zsre", "zsRE", "src", ("subject", "src", "rephrase", "alt", "answers", "loc", "loc_ans"), zsre_case
-)
+    "zsre", "zsRE", "src", ("subject", "src", "rephrase", "alt", "answers", "loc", "loc_ans"), zsre_case,
+    beside=("ultraeditbench",),
+)  # fmt: skip
 _FLAT = UpdateFormat("flat", "EasyEdit's flat format", "prompt", ("subject", "prompt", "target_new"), flat_case)
 _RIPPLE = UpdateFormat("rippleedits", "RippleEdits", "edit", RIPPLE_REQUIRED, ripple_case)
-_MQUAKE = UpdateFormat("mquake", "MQuAKE", "new_answer", MQUAKE_REQUIRED, mquake_case)
+_MQUAKE = UpdateFormat("mquake", "MQuAKE", "new_answer", MQUAKE_REQUIRED, mquake_case, beside=("counterfact",))
 _ATOKE = UpdateFormat("atoke", "AToKe", "requested_rewrite", ATOKE_REQUIRED, atoke_case, atoke_start)
+_WIKIBIGEDIT = UpdateFormat(
+    "wikibigedit", "WikiBigEdit", "update", WIKIBIGEDIT_REQUIRED, wikibigedit_case, beside=("ultraeditbench",)
+)
+_ULTRAEDITBENCH = UpdateFormat(
+    "ultraeditbench", "UltraEditBench", "ans", ULTRAEDITBENCH_REQUIRED, ultraeditbench_case, beside=("flat",)
+)
 _LATER = ("aliases", "tests", "rewrites", "timed_prompts", "past_generalization")  # fields that came after fingerprints
-FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT, _RIPPLE, _MQUAKE)
+FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT, _RIPPLE, _MQUAKE, _WIKIBIGEDIT, _ULTRAEDITBENCH)
+_COMMON = (_FLAT, _WIKIBIGEDIT, _ULTRAEDITBENCH)  # whose marks are words that a user's own table may have as well
 
 
 def load_cases(
@@ -100,9 +117,9 @@ def load_cases(
     """Load and check the updates of a data set.
 
     name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact, zsRE,
-        RippleEdits, MQuAKE or AToKe, or a table of old and new objects (also .csv, .tsv, a spreadsheet; see
-        `anachron.data.updates.case_table`), of which rows that change nothing are left out; the bundled
-        ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
+        RippleEdits, MQuAKE, AToKe, WikiBigEdit or UltraEditBench, or a table of old and new objects (also .csv, .tsv, a
+        spreadsheet; see `anachron.data.updates.case_table`), of which rows that change nothing are left out; the
+        bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
     split, revision: of a hub data set.
     scenario: keep the updates of this one, or these (`anachron.core.facts.SCENARIOS`); None keeps all. Only
         WikiFactDiff knows others than replacements.
@@ -276,8 +293,7 @@ def _recognised(record: Part) -> UpdateFormat:
     if is_atoke(row):  # it shares the mark of CounterFact
         return _ATOKE
     forms = [form for form in FORMATS if row.get(form.mark) is not None]
-    if _MQUAKE in forms:  # which has CounterFact's mark besides its own
-        forms = [form for form in forms if form is not _COUNTERFACT]
+    forms = [form for form in forms if not any(form.name in other.beside for other in forms)]
     if len(forms) > 1:
         raise DataError(
             f"{record.where} has fields of {' and of '.join(f'{form.about} ({form.mark})' for form in forms)}; keep one"
@@ -329,11 +345,12 @@ def _opened(name: str, split: str | None, revision: str | None) -> tuple[Iterabl
 
 def _is_table(name: str) -> bool:
     """Whether a file holds a table of old and new objects: it has the ending of one, or records without the mark of any
-    format. EasyEdit's flat records, which have a prompt as well, say ``target_new``."""
+    format. EasyEdit's flat records, which have a prompt as well, say ``target_new``; none of those of `_COMMON` has a
+    column that means the new object otherwise."""
     suffix = Path(name).suffix.casefold()
     if suffix not in ENDINGS:
         return suffix in TABLE_ENDINGS
-    marks = {form.mark for form in FORMATS if form is not _FLAT} | {"target_new"}
+    marks = {form.mark for form in FORMATS if form not in _COMMON} | {"target_new"}
     return marks.isdisjoint(column_names(name)) and "new" in known_columns(name)
 
 

@@ -39,7 +39,7 @@ __all__ = ["SecondMoment", "cache_folder", "collect_covariance"]
 PRECISIONS = ("float64", "float32")
 LONGEST_WINDOW = 1024
 _CHECKPOINT = "checkpoint.safetensors"
-_ELSEWHERE = "choose another cache (--cache or the variable ANACHRON_CACHE)"
+ELSEWHERE = "choose another cache (--cache or the variable ANACHRON_CACHE)"
 
 
 def cache_folder() -> Path:
@@ -89,7 +89,7 @@ def collect_covariance(
     other settings; `DataError` for a corpus without text; `ModelError` or `BackendError` where the model fails.
     """
     callbacks = callbacks or Callbacks()
-    names, width = _check_modules(lm, modules), _check_window(lm, window)
+    names, width = check_modules(lm, modules), _check_window(lm, window)
     _check(lm, tokens=tokens, batch_tokens=batch_tokens, precision=precision)
     check_settings(precision=precision, regularise=regularise)
     text = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
@@ -106,8 +106,8 @@ def collect_covariance(
         moments = work.finish(None)
     else:
         corpus_key = rows_fingerprint([text.identity])[:16]
-        folder = Path(cache).expanduser() / lm.fingerprint(identity["weights"])[:16] / f"{corpus_key}-{tokens}"
-        with locked(folder / ".lock", folder, elsewhere=_ELSEWHERE, waiting=callbacks.notice):
+        folder = folder_of(lm, cache, identity["weights"]) / f"{corpus_key}-{tokens}"
+        with locked(folder / ".lock", folder, elsewhere=ELSEWHERE, waiting=callbacks.notice):
             remove_leftovers(folder)
             moments = work.finish(folder)
     if regularise is not None:
@@ -117,6 +117,11 @@ def collect_covariance(
             size = f"fewer than its size {moment.size:,}: it has no inverse"
             callbacks.warn(f"C of {name} is over {moment.tokens:,} tokens, {size}")
     return moments
+
+
+def folder_of(lm: LanguageModel, cache: Path | str, weights: str | None = None) -> Path:
+    """The folder of a model in a cache. weights: their fingerprint, where it is known."""
+    return Path(cache).expanduser() / lm.fingerprint(weights)[:16]
 
 
 def check_settings(*, precision: str, regularise: float | None) -> None:
@@ -136,7 +141,8 @@ def _check(lm: LanguageModel, *, tokens: int, batch_tokens: int, precision: str)
         raise ConfigError("the device mps has no float64; choose precision float32, or the device cpu")
 
 
-def _check_modules(lm: LanguageModel, modules: Sequence[str]) -> list[str]:
+def check_modules(lm: LanguageModel, modules: Sequence[str]) -> list[str]:
+    """The modules, each once. Raises `ConfigError` for none, and for one that the model does not have."""
     known = [name for name, _ in lm.model.named_modules() if name]
     for name in modules:
         if name not in known:
@@ -196,7 +202,7 @@ class _Pass:
             return None
         about = read_manifest(path)
         known, wanted = about.get("settings", {}) | {"module": about.get("module")}, self.settings | {"module": module}
-        refuse_others(path, known, wanted, "a covariance", elsewhere=_ELSEWHERE)
+        refuse_others(path, known, wanted, "a covariance", elsewhere=ELSEWHERE)
         tensors, manifest = read_tensors(path)
         return SecondMoment(module, tensors["matrix"], manifest["tokens"], manifest, folder)
 
@@ -309,4 +315,4 @@ def _is_over(folder: Path) -> bool:
 
 
 def _checkpoint(folder: Path) -> Checkpoint:
-    return Checkpoint(folder / _CHECKPOINT, _ELSEWHERE)
+    return Checkpoint(folder / _CHECKPOINT, ELSEWHERE)

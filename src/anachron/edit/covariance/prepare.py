@@ -17,7 +17,8 @@ FACTORS = ("inverse", "eigen")
 
 @dataclass(frozen=True)
 class PreparedCovariance:
-    """The covariance of one module. rank and eigenvalues: None where the eigenvectors were not asked for."""
+    """The covariance of one module. rank (of a projection, its directions) and eigenvalues: None where the eigenvectors
+    were not asked for."""
 
     moment: SecondMoment
     rank: int | None = None
@@ -46,7 +47,7 @@ def prepare_covariance(
     if unknown := sorted(set(factors) - set(FACTORS)):
         raise ConfigError(f"factors {', '.join(unknown)}: choose among {', '.join(FACTORS)}")
     names = output_projections(lm, layers) if layers is not None else modules or ()
-    return [_prepared(moment, factors) for moment in collect_covariance(lm, names, corpus, **collecting).values()]
+    return [with_factors(moment, factors) for moment in collect_covariance(lm, names, corpus, **collecting).values()]
 
 
 def check_choice(layers: Sequence[int] | None, modules: Sequence[str] | None) -> None:
@@ -64,8 +65,10 @@ def output_projections(lm: LanguageModel, layers: Sequence[int]) -> list[str]:
     return [sites.mlp_out(layer) for layer in layers]
 
 
-def _prepared(moment: SecondMoment, factors: Sequence[str]) -> PreparedCovariance:
-    """Once all that was asked for is computed and in its files."""
+def with_factors(moment: SecondMoment, factors: Sequence[str]) -> PreparedCovariance:
+    """Once all that was asked for is computed and in its files; of a projection there is nothing to compute."""
+    if moment.is_projection:
+        return PreparedCovariance(moment, round(float(moment.matrix.double().trace())))
     prepared = PreparedCovariance(moment)
     if "eigen" in factors:
         values, _ = moment.eigen()

@@ -17,6 +17,7 @@ from anachron.io.files import Json
 from anachron.lm.sites import hash_into
 
 _EXACT = torch.float64
+_NO_MOMENT = "what was imported is a projection on the null space, which serves AlphaEdit alone"
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class SecondMoment:
 
     module: its dotted name. matrix: float32 or float64, (size, size), symmetric, on the CPU. tokens: how many it is the
     mean over, 0 where that is not known. manifest: where it comes from. folder: where its factorisations are kept;
-    ``None`` keeps them in memory only.
+    ``None`` keeps them in memory only. Of a projection (`is_projection`) the matrix is P instead.
     Source: ROME (arXiv 2202.05262), section 3.1 and appendix E: C, estimated from a sample of text.
     """
 
@@ -64,10 +65,17 @@ class SecondMoment:
         """What `regularised` was called with, ``None`` for C as it is."""
         return self.manifest.get("regularise")
 
+    @property
+    def is_projection(self) -> bool:
+        """Whether this is no C but the projection P on its null space, by others: it serves AlphaEdit alone."""
+        return bool(self.manifest.get("settings", {}).get("projection"))
+
     def regularised(self, share: float) -> "SecondMoment":
         """C + share * mean(diagonal) * I, with the share in its manifest. Raises `DataError` unless share > 0."""
         if not share > 0:
             raise DataError(f"regularise = {share}: give a number above 0, such as 1e-3")
+        if self.is_projection:
+            raise DataError(f"{self.module}: {_NO_MOMENT}, and there is nothing to regularise")
         if self.regularise is not None:
             raise DataError(f"{self.module}: already regularised by {self.regularise}; start from C as it is")
         matrix = self.matrix.clone()
@@ -115,6 +123,8 @@ class SecondMoment:
 
     @cached_property
     def _lower(self) -> torch.Tensor:
+        if self.is_projection:
+            raise DataError(f"{self.module}: {_NO_MOMENT}; collect or import the second moment for other methods")
         if self.regularise is None and 0 < self.tokens < self.size:
             raise self._deficient(f"at most {self.tokens:,}")
         return self._kept("cholesky", self._factorise)["lower"]

@@ -41,17 +41,27 @@ class AlphaEditSettings(SpreadSettings):
 
 @dataclass(frozen=True)
 class NullSpace:
-    """The directions of an input that count as empty: orthonormal basis (inputs, m), and share of C's trace."""
+    """The directions of an input that count as empty: orthonormal basis E (inputs, m), and share of C's trace.
+
+    Of an imported projection P = E E' the basis is P itself, which does what E does wherever E' and then E are applied;
+    dimension is m all the same, and the share is not known.
+    """
 
     basis: torch.Tensor
-    trace_share: float
+    trace_share: float | None
+    dimension: int
 
     @classmethod
     def of(cls, moment: SecondMoment, settings: AlphaEditSettings) -> "NullSpace":
-        """By the settings' thresholds.
+        """By the settings' thresholds, where the covariance is not a projection already.
 
         Raises `ConfigError` where there is none, `DataError` where no direction counts as empty.
         """
+        if moment.is_projection:
+            dimension = round(float(moment.matrix.double().trace()))
+            if not dimension:
+                raise DataError(f"{moment.module}: the imported projection has no direction; import another")
+            return cls(moment.matrix, None, dimension)
         if settings.threshold is None and settings.relative_threshold is None:
             raise ConfigError(
                 "AlphaEdit has neither threshold nor relative_threshold; give one, such as relative_threshold 0.01"
@@ -74,12 +84,11 @@ class NullSpace:
                     f"{moment.module}: no eigenvalue of the covariance holds at most {settings.relative_threshold} of "
                     f"its trace (the least holds {float(shares[0]):.3g}); raise the relative_threshold"
                 )
-        return cls(vectors[:, :dimension], float(shares[dimension - 1]))
+        return cls(vectors[:, :dimension], float(shares[dimension - 1]), dimension)
 
     def described(self) -> Json:
         """For the record of an edit."""
-        inputs, dimension = self.basis.shape
-        return {"dimension": dimension, "inputs": inputs, "trace_share": self.trace_share}
+        return {"dimension": self.dimension, "inputs": len(self.basis), "trace_share": self.trace_share}
 
 
 def alphaedit(
@@ -111,10 +120,12 @@ def null_space_use(settings: AlphaEditSettings, modules: Sequence[str], covarian
     Raises as `alphaedit`.
     """
     null_spaces = _null_spaces(modules, settings, covariance)
-    shares = {module: null_space.trace_share for module, null_space in null_spaces.items()}
+    known = {module: one.trace_share for module, one in null_spaces.items()}
+    shares = {module: share for module, share in known.items() if share is not None}
     sizes = ", ".join(
-        f"{null_space.basis.shape[1]:,} of {len(null_space.basis):,} directions with {100 * share:.2g} %"
-        for null_space, share in zip(null_spaces.values(), shares.values(), strict=True)
+        f"{one.dimension:,} of {len(one.basis):,} directions "
+        + ("as imported, with an unknown share" if one.trace_share is None else f"with {100 * one.trace_share:.2g} %")
+        for one in null_spaces.values()
     )
     warnings = []
     if full := [module for module, share in shares.items() if share > LARGEST_TRACE_SHARE]:
@@ -153,7 +164,8 @@ def null_space_change(
 _AUTHORS = "jianghoucheng/AlphaEdit hparams/AlphaEdit/"
 
 ALPHAEDIT = Method(
-    "AlphaEdit", AlphaEditSettings, alphaedit, of_several_layers, factorise=SecondMoment.eigen,
+    "AlphaEdit", AlphaEditSettings, alphaedit, of_several_layers,
+    factorise=lambda moment: None if moment.is_projection else moment.eigen(),
     covariance_use=null_space_use,
     presets={
         "GPT-J": Preset({"layers": (3, 4, 5, 6, 7, 8)}, _AUTHORS + "EleutherAI_gpt-j-6B.json"),

@@ -14,7 +14,7 @@ import polars as pl
 
 from anachron.core.errors import ConfigError
 from anachron.data.updates.case_records import EditCase, numbered_prompts, prompts_of
-from anachron.evaluate.measures.generations import ARTICLES, names_of, plain_words
+from anachron.evaluate.measures.generations import ARTICLES, SPARE, names_of, plain_words
 from anachron.evaluate.measures.measure import Measure, Rows, Writer
 from anachron.evaluate.results import (
     COUNT,
@@ -29,18 +29,19 @@ from anachron.io.files import Json
 
 ANSWERS = ("answer_new", "answer_old", "answer_neither", "answer_unstopped")
 AUDIT_METRICS = (*ANSWERS, *(f"generalization_{name}" for name in ANSWERS))
+PUBLISHED_TOKENS = 50  # of an answer
 SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 NAMES = {"prompt": TEXT, "new_names": pl.List(TEXT), "old_names": pl.List(TEXT)}
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerAudit:
-    """most_tokens: of an answer; 50 as published."""
+    """most_tokens: of an answer; by default 50, as published, and more where the update has a longer object."""
 
-    most_tokens: int = 50
+    most_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if self.most_tokens < 1:
+        if self.most_tokens is not None and self.most_tokens < 1:
             raise ConfigError(f"an answer of {self.most_tokens} tokens says nothing; give at least 1 token")
 
 
@@ -50,12 +51,16 @@ def sentence_end(text: str, names: Iterable[str]) -> int | None:
     A mark behind a word, with white space behind it, is the end, but for one that stands within a name: "St." is not
     yet "St. Louis".
     """
-    bare_names = [_bare(name) for name in names]
     for match in SENTENCE_END.finditer(text):
-        words = _bare(text[: match.end()])
-        if not any(len(words) < len(name) and name[: len(words)] == words for name in bare_names):
+        if not is_within(text[: match.end()], names):
             return match.end()
     return None
+
+
+def is_within(text: str, names: Iterable[str]) -> bool:
+    """Whether a text is the beginning of a name, with words to come."""
+    words = _bare(text)
+    return any(len(words) < len(name) and name[: len(words)] == words for name in map(_bare, names))
 
 
 def says_exactly(answer: str, names: Iterable[str]) -> bool:
@@ -119,7 +124,8 @@ def answers_to(writer: Writer, case: EditCase, audit: AnswerAudit) -> list[tuple
     names = [*names_of(case, "new"), *names_of(case, "obsolete")]
     if not names:
         return []
-    return writer.answers(prompts_of(case), audit.most_tokens, partial(sentence_end, names=names))
+    most = audit.most_tokens or max(PUBLISHED_TOKENS, writer.longest(case.text, names) + SPARE)
+    return writer.answers(prompts_of(case), most, partial(sentence_end, names=names), partial(is_within, names=names))
 
 
 def _written(writer: Writer, case: EditCase, audit: AnswerAudit, rows: Rows) -> Rows:

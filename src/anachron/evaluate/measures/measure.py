@@ -31,9 +31,14 @@ class Writer(Protocol):
         """The likeliest text of so many tokens behind each prompt."""
 
     def answers(
-        self, prompts: Sequence[str], most_tokens: int, end: Callable[[str], int | None]
+        self,
+        prompts: Sequence[str],
+        most_tokens: int,
+        end: Callable[[str], int | None],
+        goes_on: Callable[[str], bool],
     ) -> list[tuple[str, bool]]:
-        """What the model answers each prompt until it stops, and whether it did. end: where a text may be cut."""
+        """What the model answers each prompt until it stops, and whether it did. end: where a text may be cut.
+        goes_on: whether it may not at a line break behind it."""
 
     def longest(self, prompt: str, names: Sequence[str]) -> int:
         """Tokens of the longest name behind a prompt."""

@@ -22,7 +22,7 @@ import polars as pl
 from anachron.analysis.statistics import interval_cells, korn_graubard
 from anachron.core.labels import PLAIN
 from anachron.data.updates.case_records import EditCase, PortabilityQuestion, PortabilityTest
-from anachron.evaluate.measures.generations import letters_of_name
+from anachron.evaluate.measures.generations import SPARE, letters_of_name
 from anachron.evaluate.measures.measure import Measure, Rows, Writer
 from anachron.evaluate.results import (
     COUNT,
@@ -38,7 +38,7 @@ from anachron.evaluate.results import (
 from anachron.io.files import Json
 
 OFF = "this kind of run does not ask them"  # lifelong editing
-TOKENS = 30  # generated behind each question, as RippleEdits' code means to
+TOKENS = 30  # generated behind each question, as RippleEdits' code means to; more where an answer is longer
 MEASURES = ("right", "begins", "success", "p")  # of a test
 QUESTION = ("kind", "number", "prompt_number")
 EDITS = ("edit", "edit-wise")  # kinds of tests whether the edit itself has worked
@@ -77,12 +77,13 @@ def portability_rows(case: EditCase, p: Mapping[tuple[str, str], float]) -> list
     return rows
 
 
-def portability_prompts(case: EditCase, *, conditions: bool) -> list[str]:
-    """Prompts of every question of an update, and of the condition queries where wanted, each once."""
-    asked: dict[str, None] = {}
+def portability_prompts(case: EditCase, *, conditions: bool) -> dict[str, list[str]]:
+    """Prompts of every question of an update, and of the condition queries where wanted, with all names of answers."""
+    asked: dict[str, list[str]] = {}
     for _, test in numbered_tests(case):
-        asked |= {q.prompt: None for q in (*test.questions, *(test.conditions if conditions else ()))}
-    return list(asked)
+        for question in (*test.questions, *(test.conditions if conditions else ())):
+            asked.setdefault(question.prompt, []).extend(name for names in question.answers for name in names)
+    return asked
 
 
 def judged(case: EditCase, rows: Sequence[Json], texts: Mapping[str, str]) -> list[Json]:
@@ -194,8 +195,13 @@ class PortabilityOptions:
 def _written(writer: Writer, case: EditCase, how: PortabilityOptions, rows: Rows) -> Rows:
     if not case.tests:
         return rows
-    prompts = portability_prompts(case, conditions=how.conditions)
-    return judged(case, rows, dict(zip(prompts, writer.greedy(prompts, TOKENS), strict=True)))
+    of_length: dict[int, list[str]] = {}
+    for prompt, names in portability_prompts(case, conditions=how.conditions).items():
+        of_length.setdefault(max(TOKENS, writer.longest(prompt, names) + SPARE), []).append(prompt)
+    texts: dict[str, str] = {}
+    for tokens, prompts in of_length.items():
+        texts |= zip(prompts, writer.greedy(prompts, tokens), strict=True)
+    return judged(case, rows, texts)
 
 
 # One row per question of a test that an update brings: p of an accepted answer and of the old one, the text generated,
