@@ -45,7 +45,8 @@ def covariance(
     corpus: Annotated[
         str,
         typer.Option(
-            help="A UTF-8 text file (also .gz), a table or folder of tables, a hub name[:config[:split]], or mini."
+            help="A UTF-8 text file (also .gz), a table or folder of tables, a hub name[:config[:split]], mini, or "
+            "auto (text that the model writes itself)."
         ),
     ],
     layers: Annotated[str | None, typer.Option(help="Layers, counted from 0: 3 or 1,2,3 or 3-8.")] = None,
@@ -76,7 +77,7 @@ def covariance(
 
     Example: anachron covariance gpt2 --corpus wiki.txt --layers 3-8
     """
-    from anachron.edit.corpus import open_corpus
+    from anachron.edit.corpus import AUTO, open_corpus
     from anachron.edit.covariance.collect import cache_folder, check_settings
     from anachron.edit.covariance.prepare import check_choice, prepare_covariance
 
@@ -85,7 +86,7 @@ def covariance(
     names = None if modules is None else split_commas(modules)
     check_choice(numbers, names)
     check_settings(precision=collecting.precision, regularise=collecting.regularise)
-    text = open_corpus(corpus, column=column, revision=corpus_revision)
+    text = AUTO if corpus == AUTO else open_corpus(corpus, column=column, revision=corpus_revision)
     lm = loading.load(model)
     with on_screen().bar(model) as bar:
         prepared = prepare_covariance(
@@ -94,7 +95,7 @@ def covariance(
         )  # fmt: skip
     rows, kept = [_row(module) for module in prepared], prepared[0].moment.folder
     if json_:
-        print_json({"model": lm.name, "corpus": text.name, "folder": str(kept), "modules": rows})
+        print_json({"model": lm.name, "corpus": corpus, "folder": str(kept), "modules": rows})
         return
     _print(rows)
     say(f"kept in {kept}")

@@ -21,6 +21,7 @@ from anachron.cli import (
     covariance,
     data,
     demo,
+    edit,
     evaluate,
     export,
     horizon,
@@ -81,8 +82,8 @@ def _options(
 
 
 COMMANDS = (
-    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, lacking, evaluate,
-    judge, save, export,
+    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, lacking, edit,
+    evaluate, judge, save, export,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

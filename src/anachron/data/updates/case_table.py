@@ -11,14 +11,11 @@ import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from anachron.core.errors import DataError
 from anachron.core.facts import REPLACEMENT, Fact
 from anachron.core.sameness import name_key, same_name
-from anachron.data.bundled.mini import mini_facts
-from anachron.data.bundled.mini_updates import known_facts
 from anachron.data.own.columns import UPDATES_KNOWN, canonical, names_by_id, update_columns
 from anachron.data.own.date_words import NO_DATE
 from anachron.data.own.dates import Order, is_no_end, needs_order, read_end, read_start
@@ -26,6 +23,7 @@ from anachron.data.own.faults import Fault, refuse
 from anachron.data.own.files import column_names, read_rows
 from anachron.data.own.notices import Notices
 from anachron.data.own.rows import cell_names, cell_text, formula_fault, order_of_dates
+from anachron.data.updates.bundled_facts import bundled_facts, facts_of_relation, statement_of
 from anachron.data.updates.case_records import SLOT, Part
 from anachron.io.files import Json
 from anachron.io.stores import Place
@@ -272,12 +270,17 @@ def _records(rows: Iterable[tuple[dict[str, Any], Json]], subjects: Collection[s
     rows, nearest = list(rows), []
     for values, wording in rows:
         objects = {name_key(name) for name in (values["old"], values["new"], *values["aliases"])}
-        pool = () if values["neighbours"] else _facts_beside(wording["relation"]["id"], subjects)
+        pool = () if values["neighbours"] else facts_of_relation(wording["relation"]["id"], subjects)
         bundled = [fact for fact in pool if name_key(fact.object) not in objects][:BESIDE]
         nearest.append(wording["neighborhood"] or [_neighbour(fact) for fact in bundled])
     others: list[Fact] = []
     if not any(nearest):
-        others = [one for relation in _bundled() for one in _facts_beside(relation, subjects) if one.period.end is None]
+        others = [
+            one
+            for relation in bundled_facts()
+            for one in facts_of_relation(relation, subjects)
+            if one.period.end is None
+        ]
     for (values, wording), near in zip(rows, nearest, strict=True):
         drawn = random.Random(wording["update_prompt"]).sample(others, min(BESIDE, len(others)))
         new = {"label": values["new"], "decision": "new", "start": values["date"], "aliases": list(values["aliases"])}
@@ -289,30 +292,7 @@ def _records(rows: Iterable[tuple[dict[str, Any], Json]], subjects: Collection[s
         }  # fmt: skip
 
 
-@cache
-def _bundled() -> Mapping[str, tuple[Fact, ...]]:
-    """Relation id -> a bundled fact of each of its subjects: those that hold first, then those that held longest."""
-    known = known_facts()
-    relations = {fact.relation_id for fact in known}
-    others = [one.fact for one in mini_facts() if one.fact.relation_id not in relations]
-    found: dict[str, dict[str, Fact]] = {}
-    for fact in sorted([*known, *others], key=_holding):
-        found.setdefault(fact.relation_id or "", {}).setdefault(fact.subject, fact)
-    return {relation: tuple(facts.values()) for relation, facts in found.items()}
-
-
-def _holding(fact: Fact) -> tuple[bool, int, str, str]:
-    start, end = fact.period.start, fact.period.end
-    first = 0 if start is None else start.first_day
-    return end is not None, first - (0 if end is None else end.last_day), fact.subject, fact.object
-
-
-def _facts_beside(relation: str | None, subjects: Collection[str]) -> list[Fact]:
-    return [fact for fact in _bundled().get(relation or "", ()) if name_key(fact.subject) not in subjects]
-
-
 def _neighbour(fact: Fact) -> Json:
     """The first statement of a fact's relation, to be completed, with its true object."""
-    template, kind = bundled_cloze()[fact.relation_id or ""].templates[0], subject_kind(fact.relation_id)
-    asked = {"object": {"label": fact.object}, "prompt": cloze_prompt_text(template, fact.subject, kind=kind)}
+    asked = {"object": {"label": fact.object}, "prompt": statement_of(fact)}
     return {"subject": {"label": fact.subject}, "dist": None, "objects": [asked]}

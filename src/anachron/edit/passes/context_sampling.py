@@ -26,7 +26,7 @@ def sampled_contexts(
     among them, special tokens not; a longer word stays whole. They depend on the model, the words and the seed alone;
     the global random state is left as it was. Raises `ConfigError` for a tokenizer without a token to start from.
     """
-    openings = [_opening(lm.tokenizer, start) for start in starts] or [([_start_of_text(lm.tokenizer)], [])]
+    openings = [_opening(lm.tokenizer, start) for start in starts] or [([start_of_text(lm.tokenizer)], [])]
     devices = [lm.device] if lm.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
@@ -55,7 +55,8 @@ def _opening(tokenizer: Any, start: str) -> tuple[list[int], list[int]]:
     return list(takewhile(special.__contains__, ids)), [token for token in ids if token not in special]
 
 
-def _start_of_text(tokenizer: Any) -> int:
+def start_of_text(tokenizer: Any) -> int:
+    """The token that a text is sampled from. Raises `ConfigError` for a tokenizer without one."""
     for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
         if token is not None:
             return int(token)

@@ -38,12 +38,12 @@ SUMMARY_FILE, STALE_FILE, STALE_RECORDS = "check.json", "stale.csv", "stale.json
 class Check:
     """What a check found.
 
-    folder: the run folder, with ``verdicts.csv``, ``check.json``, ``stale.csv`` and ``stale.json``. verdicts: one row a fact of the
-    file, those that could not be asked too; columns: name, subject, relation, object, periods, question, then those of
-    `anachron.probe.check.verdicts.VERDICT_SCHEMA`, ``timeline``, ``present`` (current, stale, nothing to compare with,
-    or null), ``answer`` and ``answer_until``, and ``left_out``, why a fact was not asked with dates. outcomes: the
-    demands. more: what the summary says beside, of a model that was asked for answers. updates: the stale facts as
-    `anachron.probe.check.urgency.stale_updates` has them, and records: as its `stale_records` has them.
+    folder: the run folder, with ``verdicts.csv``, ``check.json``, ``stale.csv`` and ``stale.json``. verdicts: one row a
+    fact of the file, those that could not be asked too; columns: name, subject, relation, object, periods, question,
+    then those of `anachron.probe.check.verdicts.VERDICT_SCHEMA`, ``timeline``, ``present`` (current, stale, nothing to
+    compare with, or null), ``answer`` and ``answer_until``, and ``left_out``, why a fact was not asked with dates.
+    outcomes: the demands. more: what the summary says beside, of a model that was asked for answers. updates: the stale
+    facts as `anachron.probe.check.urgency.stale_updates` has them, and records: as its `stale_records` has them.
     """
 
     folder: Path
@@ -104,8 +104,8 @@ def check(
     settings: of a model that is scored. baseline: the folder of an earlier check or probe of these facts. reading: how
     a file is read.
 
-    Writes ``verdicts.csv``, ``check.json``, ``stale.csv`` and ``stale.json`` into the folder. Raises as `read_facts` and
-    `anachron.run_probe`, what the model raises, and `ConfigError` for impossible demands.
+    Writes ``verdicts.csv``, ``check.json``, ``stale.csv`` and ``stale.json`` into the folder. Raises as `read_facts`
+    and `anachron.run_probe`, what the model raises, and `ConfigError` for impossible demands.
     """
     callbacks, gate, folder = callbacks or Callbacks(), gate or Gate(), Path(out)
     if not isinstance(facts, CheckedFacts):
