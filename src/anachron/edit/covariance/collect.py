@@ -214,7 +214,7 @@ class _Pass:
             left=self.settings["tokens"] - self.done, place=self.place,
         )  # fmt: skip
         saved = time.monotonic()
-        with torch.inference_mode(), together(map(self._summed, missing)):
+        with torch.inference_mode():
             for batch in batches:
                 self._forward(batch.windows, missing)
                 self.done, self.place = self.done + batch.tokens, batch.place
@@ -234,7 +234,8 @@ class _Pass:
         check_token(max(map(max, windows)), self.lm.embeddings, self.lm.name)
         self.waiting = set(missing)
         try:
-            self.lm.model(input_ids=torch.tensor(windows, device=self.lm.device), use_cache=False)
+            with together(map(self._summed, missing)):  # not while the model writes its own text
+                self.lm.model(input_ids=torch.tensor(windows, device=self.lm.device), use_cache=False)
         except _Seen:
             return
         except RuntimeError as error:

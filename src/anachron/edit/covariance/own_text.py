@@ -17,6 +17,7 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.sites import features
 
 TEXTS, LENGTH = 32, 256  # of a piece: so many texts, sampled together, of so many tokens
+SEEDS = 1_000_003  # pieces that a seed has to itself; on a CPU torch takes 32 bits of a seed alone
 TIMES = 10  # tokens for each input of a module, see `enough_tokens`
 
 
@@ -40,7 +41,7 @@ class OwnText:
         devices = [self.lm.device] if self.lm.device.type == "cuda" else []
         for number in count(start):
             with torch.random.fork_rng(devices=devices):
-                torch.manual_seed((self.seed << 32) + number)
+                torch.manual_seed(self.seed * SEEDS + number)
                 rows = continued(self.lm.model, opening, length, do_sample=True, top_k=0)[:, 1:]
             yield number, "\n\n".join(self.lm.tokenizer.batch_decode(rows, skip_special_tokens=True)) + "\n\n"
 
