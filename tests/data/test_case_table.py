@@ -293,7 +293,9 @@ def test_a_row_brings_its_own_neighbours_in_place_of_bundled_ones(tmp_path):
 
 
 def test_neighbours_that_lack_something_are_refused_by_field(tmp_path):
-    wanted = "row 1, neighbours: each needs subject, objects (a name, or a list of the true ones), and prompt or question"
+    wanted = (
+        "row 1, neighbours: each needs subject, objects (a name, or a list of the true ones), and prompt or question"
+    )
     for given_ones, said in (
         ([{"subject": "Peru"}], "neighbours[0].objects is None; give at least one true object"),
         ([BESIDE, {"objects": ["A"]}], "neighbours[1].subject is None; give a text that is not empty"),

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import run_command
+from anachron.core.sameness import name_key
 from anachron.data.bundled.mini_updates import mini_replacements
 from anachron.data.updates.case_table import STALE_COLUMNS
 from anachron.data.updates.cases import load_cases
-from anachron.core.sameness import name_key
 from anachron.io.files import read_json, write_bytes
 from anachron.io.run_folder import RunFolder
 from anachron.io.tables import write_table
@@ -105,7 +105,8 @@ CAPITALS = [
         ("Kazakhstan", "Almaty", "1991", "1997-12-10", ""), ("Kazakhstan", "Astana", "1997-12-10", "", "Nur-Sultan"),
         *((f"Land {n}", f"Town {n}", "1990", "", "") for n in range(12)),
         ("Twin", "North", "1990", "", ""), ("Twin", "South", "1990", "", ""),
-        ("Past", "Gone", "1990", "1999", ""), ("Other", "NUR-SULTAN", "1990", "", ""), ("Elsewhere", "Almaty", "1990", "", ""),
+        ("Past", "Gone", "1990", "1999", ""), ("Other", "NUR-SULTAN", "1990", "", ""),
+        ("Elsewhere", "Almaty", "1990", "", ""),
     ]
 ]  # fmt: skip
 ASTANA = stale("Kazakhstan", "capital", "what is the capital of Kazakhstan?", "Almaty", "1997-12-10", "Astana",
