@@ -20,6 +20,7 @@ from anachron.data.bundled.mini_updates import mini_updates
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
 from anachron.edit.base import edited
+from anachron.edit.covariance import own_text
 from anachron.edit.storage import load_edit
 from anachron.evaluate import editing
 from anachron.evaluate import stages as stages_module
@@ -757,13 +758,33 @@ def test_an_edit_says_what_else_it_changed(
     assert "other facts about the subjects" in said and "fell most: " in said
 
 
+@pytest.mark.full
+def test_the_model_writes_the_text_for_its_covariance(
+    updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(own_text, "LENGTH", 40)
+    steps = ["--set", "ROME.steps=2", "--set", "ROME.contexts=[]", "--cache", tmp_path / "cache", "--corpus", "auto"]
+    command = ["edit", "demo", "--updates", updates, "--method", "ROME", "--shown", "0", *steps]
+    assert run(*command, "--out", tmp_path / "r.safetensors", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    (matrix,) = (path for path in (tmp_path / "cache").rglob("*.mlp.down_proj.safetensors"))
+    inputs = load_model("demo").model.get_submodule(found["modules"].popitem()[0]).in_features
+    assert matrix.parent.name.endswith(f"-{10 * inputs}")  # tokens
+    layer = ["--layers", matrix.name.split(".")[2], "--tokens", 10 * inputs, "--cache", tmp_path / "cache", "--json"]
+    before = matrix.stat().st_mtime_ns
+    assert run("covariance", "demo", "--corpus", "auto", *layer) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["corpus"] == "auto" and matrix.stat().st_mtime_ns == before  # the same text, which is not sampled again
+
+
 def test_a_method_is_recommended_with_the_reason(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "r.safetensors"
     quick = ["--set", "ROME.steps=1", "--set", "ROME.contexts=[]", "--shown", "0"]
     assert run("edit", "demo", "--updates", updates, "--out", out, *quick, "--no-covariance") == 0
     said = capsys.readouterr().err
     assert (
-        "ROME, for 3 updates, and a covariance is there; --method chooses another" in said and "r-ROME: making" in said
+        "ROME, for 3 updates, and a covariance is not wanted; --method chooses another" in said
+        and "r-ROME: making" in said
     )
     assert json.loads(Path(f"{out}.manifest.json").read_text())["parameters"]["method"] == "ROME"
     assert run("edit", "demo", "--updates", updates, "--out", tmp_path / "out.bin") == 2

@@ -12,11 +12,12 @@ TABLE = [
     (Situation(updates=10), "ROME", "for 10 updates, and a covariance is there"),
     (Situation(updates=50), "MEMIT", "for 50 updates at once, and a covariance is there"),
     (Situation(updates=1500, kept_as_model=True), "MEMIT", "for 1,500 updates at once, and a covariance is there"),
-    (Situation(updates=3, covariance=False), "PROMPT",
+    (Situation(updates=2, covariance="not wanted"), "ROME", "for 2 updates, and a covariance is not wanted"),
+    (Situation(updates=3, covariance="missing"), "PROMPT",
      "for 3 updates: no covariance is at hand, which --corpus auto makes for ROME and MEMIT"),
-    (Situation(updates=3, covariance=False, kept_as_model=True), "FT",
+    (Situation(updates=3, covariance="missing", kept_as_model=True), "FT",
      "for 3 updates: no covariance is at hand, which --corpus auto makes for ROME and MEMIT"),
-    (Situation(updates=11, covariance=False), "FT",
+    (Situation(updates=11, covariance="missing"), "FT",
      "for 11 updates at once: no covariance is at hand, which --corpus auto makes for ROME and MEMIT"),
     (Situation(updates=2, subjects_named=False), "PROMPT",
      "for 2 updates: ROME and MEMIT need prompts that name their subject"),
@@ -37,7 +38,7 @@ def test_the_table(known: Situation, method: str, reason: str):
 
 def test_whatever_is_known_the_method_can_do_it():
     for updates, weights, covariance, scenario, named, kept in product(
-        (1, FEW, FEW + 1), ("plain", "fixed", "elsewhere"), (True, False),
+        (1, FEW, FEW + 1), ("plain", "fixed", "elsewhere"), ("there", "not wanted", "missing"),
         ("ReplaceObject", "AddObject", "Archive"), (True, False), (True, False),
     ):  # fmt: skip
         known = Situation(
@@ -46,7 +47,7 @@ def test_whatever_is_known_the_method_can_do_it():
         )  # fmt: skip
         method = method_named(recommend(known).method)
         assert why_unsupported(method.name, scenario) is None
-        assert covariance or not method.needs_covariance
+        assert covariance != "missing" or not method.needs_covariance
         assert named or not method.needs_subject
         assert weights == "plain" or not method.readable_weights
         assert method.changes_weights or not kept or weights == "elsewhere"

@@ -104,7 +104,7 @@ def _recommended(
     from anachron.edit.recommend import recommend
     from anachron.evaluate.editing import situation_of
 
-    covariance = needs.choose(("PROMPT",), model).has_covariance(model)  # with any method: of the options alone
+    covariance = needs.choose(("PROMPT",), model).covariance_of(model)  # by the options, whatever the method
     known = situation_of(lm, cases, covariance=covariance, kept_as_model=save_model is not None)
     found = recommend(known)
     say(f"{found.method}, {found.reason}; --method chooses another")

@@ -11,6 +11,7 @@ from typing import Literal
 from anachron.core.facts import REPLACEMENT
 
 Weights = Literal["plain", "fixed", "elsewhere"]
+Had = Literal["there", "not wanted", "missing"]
 FEW = 10  # updates; ROME makes them one on top of the other, and takes four times as long for each as MEMIT
 
 
@@ -19,14 +20,14 @@ class Situation:
     """What is known of a model and its updates.
 
     updates: how many. weights: ``plain`` ones can be added to, ``fixed`` ones cannot (quantised, offloaded), those
-    ``elsewhere`` are behind an API. covariance: whether one can be had, or is to be done without. scenarios: of the
+    ``elsewhere`` are behind an API. covariance: whether one can be had without a word of the user. scenarios: of the
     updates. subjects_named: whether every prompt names its subject. kept_as_model: whether the edited model is to be
     written too, so that weights must change.
     """
 
     updates: int
     weights: Weights = "plain"
-    covariance: bool = True
+    covariance: Had = "there"
     scenarios: Collection[str] = (REPLACEMENT,)
     subjects_named: bool = True
     kept_as_model: bool = False
@@ -54,10 +55,10 @@ def recommend(known: Situation) -> Recommended:
         lacking = "ROME and MEMIT take no object out"
     elif not known.subjects_named:
         lacking = "ROME and MEMIT need prompts that name their subject"
-    elif not known.covariance:
+    elif known.covariance == "missing":
         lacking = "no covariance is at hand, which --corpus auto makes for ROME and MEMIT"
     else:
-        return Recommended("ROME" if few else "MEMIT", f"for {how_many}, and a covariance is there")
+        return Recommended("ROME" if few else "MEMIT", f"for {how_many}, and a covariance is {known.covariance}")
     if few and not known.kept_as_model:
         return Recommended("PROMPT", f"for {how_many}: {lacking}")
     return Recommended("FT", f"for {how_many}: {lacking}")

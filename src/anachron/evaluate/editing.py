@@ -20,7 +20,7 @@ from anachron.edit.make import make_edit
 from anachron.edit.methods import check_scenarios, method_named
 from anachron.edit.methods.mend import MendNetwork
 from anachron.edit.plan import GIVE_TEXT, Planned, parse_method, plan_edits
-from anachron.edit.recommend import Situation
+from anachron.edit.recommend import Had, Situation
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.old_and_new import BESIDE, before_and_after, preferences
 from anachron.evaluate.requests import askable, changes_nothing, without_conflicts
@@ -55,14 +55,16 @@ class MethodChoice:
         """Raise `ConfigError` where no method supports the scenario of one of the updates."""
         check_scenarios([parse_method(name)[0] for name in self.methods], {case.scenario for case in cases.cases})
 
-    def has_covariance(self, model: str) -> bool:
-        """Whether a covariance can be had for the model of this name, or is not wanted."""
-        return self.corpus is not None or self.own_text or self.identity_covariance or model == DEMO
+    def covariance_of(self, model: str) -> Had:
+        """Whether a covariance can be had for the model of this name."""
+        if self.identity_covariance:
+            return "not wanted"
+        return "there" if self.corpus is not None or self.own_text or model == DEMO else "missing"
 
     def check_covariance(self, model: str) -> None:
-        """Raise `ConfigError` where a method needs a covariance and `has_covariance` says no."""
+        """Raise `ConfigError` where a method needs a covariance and it is missing."""
         needing = [name for name in self.methods if method_named(parse_method(name)[0]).needs_covariance]
-        if needing and not self.has_covariance(model):
+        if needing and self.covariance_of(model) == "missing":
             raise ConfigError(f"{needing[0]} needs a covariance, and for {model} none is at hand: {GIVE_TEXT}")
 
 
@@ -240,7 +242,7 @@ def untouched(
     return {kind: untouched_counts(asked[kind], len(of_kind)) for kind, of_kind in facts.items()}
 
 
-def situation_of(lm: LanguageModel, cases: CaseSet, *, covariance: bool, kept_as_model: bool) -> Situation:
+def situation_of(lm: LanguageModel, cases: CaseSet, *, covariance: Had, kept_as_model: bool) -> Situation:
     """What a method is recommended by (`anachron.edit.recommend`), of a model and the updates to be made in it."""
     asked = [case for case in cases.cases if not changes_nothing(case)]
     offloaded = any(parameter.is_meta for parameter in lm.model.parameters())
