@@ -10,9 +10,8 @@ from itertools import count
 import torch
 
 from anachron.edit.corpus import AUTO
-from anachron.edit.passes.context_sampling import start_of_text
 from anachron.io.files import Json
-from anachron.lm.generation import continued
+from anachron.lm.generation import continued, start_of_text
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import features
 
