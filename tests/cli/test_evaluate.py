@@ -20,6 +20,7 @@ from anachron.data.bundled.mini_updates import mini_updates
 from anachron.data.columns import to_published
 from anachron.data.dataset import Dataset
 from anachron.edit.base import edited
+from anachron.edit.covariance import own_text
 from anachron.edit.storage import load_edit
 from anachron.evaluate import editing
 from anachron.evaluate import stages as stages_module
@@ -555,6 +556,7 @@ EARLY = [  # said before anything is loaded
     (["--methods", "ROME", "--corpus", "mini", "--no-covariance"], "either --corpus or --no-covariance"),
     (["--methods", "ROME", "--corpus", "none.txt"], "corpus none.txt: no such file"),
     (["--methods", "ROME", "--regularise", "0"], "give a number above 0"),
+    (["--methods", "FT,rome METO"], "rome METO needs a covariance, and for no/model none is at hand: give a text with"),
     (["--methods", "MEND", "--mend", "none.safetensors"], "no such file; train a network with anachron train-mend"),
 ]
 LATE = [
@@ -724,6 +726,89 @@ def test_updates_without_an_old_or_a_new_object_are_counted_apart():
         "1 without a new object are not compared",
         "not so: C: x; E5: x behind y; E6: x behind y; E7: x behind y; E8: x behind y and 3 more",
     ]
+
+
+def test_an_edit_says_what_else_it_changed(
+    rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """The mean over the neighbours of the file, by a plain loop over log-probabilities."""
+    out = tmp_path / "ft.safetensors"
+    command = ["edit", "demo", "--updates", updates, "--method", "FT", "--out", out, "--shown", "0"]
+    assert run(*command, "--json") == 0
+    told = json.loads(capsys.readouterr().out)["others"]
+    updated = {row["subject"]["label"] for row in rows}
+    pairs = {
+        (item["prompt"].removesuffix("____").strip(), item["object"]["label"])
+        for row in rows for kind in ("neighborhood", "random_neighborhood") for fact in row[kind]
+        for item in fact["objects"] if fact["subject"]["label"] not in updated
+    }  # fmt: skip
+    lm = load_model("demo")
+    tokens = {pair: len(lm.encode([(*pair, None)])[0].targets) for pair in pairs}
+
+    def mean() -> float:
+        return float(np.mean([np.exp(lm.log_probs([pair])[0] / tokens[pair]) for pair in pairs]))
+
+    assert told["neighbours"]["facts"] == told["neighbours"]["asked"] == len(pairs)
+    assert told["neighbours"]["mean_before"] == pytest.approx(mean(), rel=1e-3)
+    with edited(lm, load_edit(out)):
+        assert told["neighbours"]["mean_after"] == pytest.approx(mean(), rel=1e-3)
+    assert told["same subject"]["asked"] > 0 and {w["subject"] for w in told["same subject"]["worst"]} <= updated
+    assert run(*command) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"of {len(pairs)} neighbours {told['neighbours']['as_likely']} kept their true object as likely" in said
+    assert "other facts about the subjects" in said and "fell most: " in said
+
+
+@pytest.mark.full
+def test_the_model_writes_the_text_for_its_covariance(
+    updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(own_text, "LENGTH", 40)
+    steps = ["--set", "ROME.steps=2", "--set", "ROME.contexts=[]", "--cache", tmp_path / "cache", "--corpus", "auto"]
+    command = ["edit", "demo", "--updates", updates, "--method", "ROME", "--shown", "0", *steps]
+    assert run(*command, "--out", tmp_path / "r.safetensors", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    (matrix,) = (path for path in (tmp_path / "cache").rglob("*.mlp.down_proj.safetensors"))
+    inputs = load_model("demo").model.get_submodule(found["modules"].popitem()[0]).in_features
+    assert matrix.parent.name.endswith(f"-{10 * inputs}")  # tokens
+    layer = ["--layers", matrix.name.split(".")[2], "--tokens", 10 * inputs, "--cache", tmp_path / "cache", "--json"]
+    before = matrix.stat().st_mtime_ns
+    assert run("covariance", "demo", "--corpus", "auto", *layer) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["corpus"] == "auto" and matrix.stat().st_mtime_ns == before  # the same text, which is not sampled again
+
+
+def test_a_method_is_recommended_with_the_reason(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "r.safetensors"
+    quick = ["--set", "ROME.steps=1", "--set", "ROME.contexts=[]", "--shown", "0"]
+    assert run("edit", "demo", "--updates", updates, "--out", out, *quick, "--no-covariance") == 0
+    said = capsys.readouterr().err
+    assert (
+        "ROME, for 3 updates, and a covariance is not wanted; --method chooses another" in said
+        and "r-ROME: making" in said
+    )
+    assert json.loads(Path(f"{out}.manifest.json").read_text())["parameters"]["method"] == "ROME"
+    assert run("edit", "demo", "--updates", updates, "--out", tmp_path / "out.bin") == 2
+    assert "an edit is a .safetensors file" in capsys.readouterr().err
+
+
+def test_updates_that_change_nothing_or_exclude_each_other(
+    rows: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    new = next(o for o in rows[0]["objects"] if o["decision"] == "new")
+    same = rows[0] | {"case_id": 90, "objects": [new, new | {"decision": "obsolete"}]}
+    other = rows[1] | {"case_id": 91, "start": "1999", "objects": [
+        o | {"label": f"{o['label']} II", "start": None} for o in rows[1]["objects"]]}  # fmt: skip
+    path = write(tmp_path / "u.json", [*rows, same, other])
+    command = ["edit", "demo", "--updates", path, "--method", "PROMPT", "--out", tmp_path / "p.safetensors", "--json"]
+    assert run(*command) == 2
+    said = said_by(capsys)
+    assert "1 of 5 updates cannot be made" in said and "update 91:" in said and "update 1 makes" in said
+    assert run(*command, "--skip") == 0
+    printed, said = capsys.readouterr()
+    assert "left out: 1 update, nothing to change" in said and "warning: 1 of 4 updates are left out" in said
+    found = json.loads(printed)
+    assert (found["unchanged"], found["skipped"], found["edits"]) == (1, 1, 3)
 
 
 def test_an_edit_that_leaves_no_room_for_its_prompts_is_kept(

@@ -264,6 +264,61 @@ def test_without_any_nearest_fact_random_ones_are_bundled(load):
     assert cases == load(PROMPT, PROMPT | {"subject": "Norway", "prompt": "{} likes", "old": "A", "new": "B"}).cases
 
 
+BESIDE = {"subject": "Peru", "objects": ["Dina Boluarte"]}
+
+
+def loaded(path: Path, *rows: dict[str, Any]) -> CaseSet:
+    path.write_text(json.dumps(rows), "utf-8")
+    return load_cases(str(path))
+
+
+def test_a_row_brings_its_own_neighbours_in_place_of_bundled_ones(tmp_path):
+    asked = {"subject": "Chad", "objects": "A|B", "prompt": "The ruler of {} is ____"}
+    both = {"subject": "Mali", "objects": ["A", "B"], "question": "who rules Mali?"}
+    row = MERZ | {"neighbours": [BESIDE, asked, both]}
+    spain = {"subject": "Spain", "relation": "head of government", "old": "A", "new": "B", "neighbours": []}
+    one, two = loaded(tmp_path / "t.json", row, spain).cases
+    assert [(f.subject, f.prompt, f.objects, f.dist) for f in one.nearest] == [
+        ("Peru", "The head of government of Peru is", ("Dina Boluarte",), None),
+        ("Chad", "The ruler of Chad is", ("A|B",), None),
+        ("Mali", "The head of government of Mali is", ("A", "B"), None),
+    ]
+    assert len(two.nearest) == 10 and len(one.random) > 5
+    without = {"subject": "Italy", "relation": "patron of the tides", "old": "A", "new": "B", "prompt": "{}: it is"}
+    (worded,) = loaded(tmp_path / "w.json", without | {"neighbours": [both]}).cases
+    assert [fact.prompt for fact in worded.nearest] == ["who rules Mali?"]
+    pl.DataFrame([row | {"neighbours": [BESIDE | {"prompt": None}]}]).write_parquet(tmp_path / "t.parquet")
+    (table,) = load_cases(str(tmp_path / "t.parquet")).cases
+    assert table.nearest == one.nearest[:1]
+
+
+def test_neighbours_that_lack_something_are_refused_by_field(tmp_path):
+    wanted = (
+        "row 1, neighbours: each needs subject, objects (a name, or a list of the true ones), and prompt or question"
+    )
+    for given_ones, said in (
+        ([{"subject": "Peru"}], "neighbours[0].objects is None; give at least one true object"),
+        ([BESIDE, {"objects": ["A"]}], "neighbours[1].subject is None; give a text that is not empty"),
+        (["Peru"], "neighbours[0] is 'Peru'; it must be an object with named fields"),
+        ("Peru", "neighbours is 'Peru'; it must be a list"),
+    ):  # fmt: skip
+        with pytest.raises(DataError) as caught:
+            loaded(tmp_path / "t.json", MERZ | {"neighbours": given_ones})
+        assert wanted in str(caught.value) and said in str(caught.value)
+    with pytest.raises(DataError, match="row 1: its neighbour 'Peru': 'patron of tides' is no relation that can be"):
+        row = PROMPT | {"relation": "patron of tides", "prompt": "France is", "neighbours": [BESIDE]}
+        loaded(tmp_path / "t.json", row)
+
+
+def test_json_that_lacks_fields_is_told_which(tmp_path):
+    for row, lacks in (({"subject": "a", "relation": "capital", "old": "b"}, "the column new"),
+                       ({"subject": "a", "relation": "capital", "new": "b"}, "the column old"),
+                       ({"subject": "a", "prompt": "a is", "old": "b"}, "the column new"),
+                       ({"old": "a", "new": "b"}, "the columns subject, prompt or relation")):  # fmt: skip
+        with pytest.raises(DataError, match=f"lacks {lacks}; one of updates needs subject, old, new, and prompt or"):
+            loaded(tmp_path / "t.json", row)
+
+
 # --- what is refused and left out ---
 
 

@@ -49,7 +49,8 @@ class SourceOptions:
     corpus: Annotated[
         str | None,
         typer.Option(
-            help="A UTF-8 text file (also .gz), a table or folder of tables, a hub name[:config[:split]], or mini."
+            help="A UTF-8 text file (also .gz), a table or folder of tables, a hub name[:config[:split]], mini, or "
+            "auto (text that the model writes itself)."
         ),
     ] = None
     import_: Annotated[
@@ -62,13 +63,15 @@ class SourceOptions:
     column: Annotated[str, typer.Option(help="Column of a table or hub data set that holds the text.")] = "text"
     corpus_revision: Annotated[str | None, setting(help="Revision of a corpus on the hub.")] = None
 
-    def open(self) -> "Corpus":
-        """The text. Raises `ConfigError` where there is none."""
+    def open(self) -> "Corpus | str":
+        """The text, or `AUTO`. Raises `ConfigError` where there is none."""
         from anachron.core.errors import ConfigError
-        from anachron.edit.corpus import open_corpus
+        from anachron.edit.corpus import AUTO, open_corpus
 
         if self.corpus is None:
             raise ConfigError("--corpus is missing; give a text, or what others have computed with --import")
+        if self.corpus == AUTO:
+            return AUTO
         return open_corpus(self.corpus, column=self.column, revision=self.corpus_revision)
 
 
@@ -119,7 +122,7 @@ def covariance(
     else:
         check_choice(numbers, names)
         text = source.open()
-        lm, read = loading.load(model), text.name
+        lm, read = loading.load(model), text if isinstance(text, str) else text.name
         with on_screen().bar(model) as bar:
             prepared = prepare_covariance(
                 lm, text, layers=numbers, modules=names, factors=chosen_factors, cache=cache, callbacks=bar,

@@ -32,7 +32,8 @@ class MethodOptions:
     corpus: Annotated[
         str | None,
         typer.Option(
-            help="Text for the covariance of ROME, MEMIT, EMMET, AlphaEdit: a file, a hub name, mini, or imported."
+            help="Text for the covariance of ROME, MEMIT, EMMET, AlphaEdit: a file, a hub name, mini, auto (text that "
+            "the model writes itself), or imported."
         ),
     ] = None
     no_covariance: Annotated[
@@ -40,7 +41,11 @@ class MethodOptions:
     ] = False
     corpus_tokens: Annotated[
         int | None,
-        setting(min=1, help="Number of tokens to read from the corpus. Default: 100,000, or all of mini."),
+        setting(
+            min=1,
+            help="Number of tokens to read from the corpus. Default: 100,000, or all of mini; of auto ten for each "
+            "input of the layer, at most 100,000.",
+        ),
     ] = None
     regularise: Annotated[float | None, setting(help="Share of the mean diagonal to add to the covariance.")] = None
     cache: Annotated[
@@ -63,14 +68,17 @@ class MethodOptions:
         setting("--site", help="Name the modules yourself: blocks=, mlp_in= (several joined by +), mlp_out=."),
     ] = None
 
-    def choose(self, methods: "Sequence[str]") -> "MethodChoice":
+    def choose(self, methods: "Sequence[str]", model: str) -> "MethodChoice":
+        """The methods with what they need, checked without the model of this name, as far as that goes."""
         from anachron.evaluate.editing import choose_methods
 
-        return choose_methods(
+        choice = choose_methods(
             methods, changes=_changes(self.set_), sites=_site_names(self.site), corpus=self.corpus,
             identity_covariance=self.no_covariance, tokens=self.corpus_tokens, regularise=self.regularise,
             cache=self.cache, mend=self.mend, passages=self.passages,
         )  # fmt: skip
+        choice.check_covariance(model)
+        return choice
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Commands that update facts in a model: ``edit``, and ``evaluate``, which also measures what they did."""
+"""The command ``evaluate``: updates made in a model by several methods, and what they did."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,112 +11,18 @@ from anachron.cli.commands import as_published, setting
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
-from anachron.cli.output import on_screen, print_json, say, stdout, warn
-from anachron.cli.outputs import DEFAULT_RUN, FILE, FOLDER, NAMED_FOLDER
+from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
 from anachron.edit.methods import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import polars as pl
-
     from anachron.report.edits.evaluated import EvaluatedUpdates
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(grouped(edit))
     app.command()(grouped(evaluate))
-
-
-def edit(
-    *,
-    model: ModelArgument,
-    updates: Updates,
-    method: Annotated[
-        str,
-        typer.Option(
-            help=f"{', '.join(METHODS)}; 'ROME dated' states the date, 'ROME METO' edits the old fact too, "
-            "both with their dates."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="File for the edit: .safetensors."), FILE],
-    save_model: Annotated[
-        Path | None, typer.Option(help="Also write the edited model to a new Hugging Face folder."), FOLDER
-    ] = None,
-    skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be made.")] = False,
-    shown: Annotated[
-        int, typer.Option(min=0, help="Show object probabilities, before and after, for the first N updates.")
-    ] = 20,
-    selected: UpdatesOptions,
-    needs: MethodOptions,
-    asked: StyleOptions,
-    loading: ModelOptions,
-    json_: JsonFlag = False,
-) -> None:
-    """Make updates in a model, all in one edit, and save the edit as a small file.
-
-    Says how many updates now have the new object preferred to the old one, and names the others; for each, shows how
-    likely the model finds the old and the new object before and after the edit.
-
-    Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
-    """
-    from anachron.edit.storage import describe, save_edit, save_edited_model
-    from anachron.evaluate import editing
-    from anachron.report.terminal.old_and_new import preferred
-
-    choice = needs.choose((method,))
-    _check_outputs(choice.methods[0], out, save_model)
-    cases = selected.load(updates)
-    choice.check_scenarios(cases)
-    requests = editing.update_requests(cases, choice.methods[0], skip=skip)
-    if left_out := len(requests.left_out):
-        warn(f"{left_out} of {len(cases.cases)} updates are left out, for instance: {requests.left_out[0]}")
-    lm = asked.load(model, loading)
-    (planned,) = editing.prepare_methods(lm, choice, callbacks=on_screen())
-    if not json_:
-        say(f"{planned.printed_name}: making {_updates(len(requests.asked))}; settings: {planned.source}")
-    made = editing.edit_from_updates(lm, planned, requests)
-    save_edit(made, out)
-    if save_model is not None:
-        save_edited_model(lm, made, save_model)
-    counts = None if (found := editing.preferred_objects(lm, made, requests, warn=warn)) is None else preferred(found)
-    objects = editing.told_objects(lm, made, requests, shown, warn=warn)
-    about = describe(made) | {"seconds": made.about["seconds"], "settings_from": planned.source, "edit": str(out)}
-    if json_:
-        more = {"settings": made.about["settings"], "objects": objects.to_dicts(), "preferred": counts}
-        print_json(about | {"skipped": left_out} | more)
-        return
-    _print_edit(objects, counts, about, out, save_model)
-
-
-def _print_edit(
-    objects: "pl.DataFrame", counts: dict[str, Any] | None, about: dict[str, Any], out: Path, save_model: Path | None
-) -> None:
-    from anachron.report.terminal.old_and_new import before_and_after_table, preferred_lines
-
-    if objects.height:
-        stdout().print(before_and_after_table(objects))
-    for line in () if counts is None else preferred_lines(counts):
-        say(line)
-    say(f"made in {about['seconds']:.1f} s; it changes {_changed_modules(about)}")
-    say(f"written to {out}" + (f"; edited model in {save_model}" if save_model else ""))
-
-
-def _check_outputs(method: str, out: Path, save_model: Path | None) -> None:
-    """Raise `ConfigError` for what could not be written, before anything is made."""
-    from anachron.core.errors import ConfigError
-    from anachron.edit.methods import method_named
-    from anachron.edit.plan import parse_method
-
-    if out.suffix != ".safetensors":
-        raise ConfigError(f"--out {out}: an edit is a .safetensors file")
-    of_edit = method_named(parse_method(method)[0])
-    if save_model is not None and not of_edit.changes_weights:
-        raise ConfigError(
-            f"--save-model: an edit by {of_edit.name} is not in weights alone, so there is no edited model to save"
-        )
-    if save_model is not None and save_model.exists():
-        raise ConfigError(f"--save-model {save_model} already exists; choose another folder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +181,7 @@ def evaluate(
 
     settings = measured.settings()
     check_style(style)
-    choice = needs.choose(split_commas(methods))
+    choice = needs.choose(split_commas(methods), model)
     cases = selected.load(updates)
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
@@ -333,15 +239,3 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
 
 def _updates(count: int) -> str:
     return counted(count, "update")
-
-
-def _changed_modules(about: dict[str, Any]) -> str:
-    """What an edit changes, in words: the module's name where it is one, otherwise how many and the first."""
-    modules = about["modules"]
-    if not modules and (passages := about.get("passages")):
-        return f"no weights: of {passages:,} passages, those nearest to a prompt are put before it"
-    if not modules:
-        return "no weights: it is a text put before every prompt"
-    kinds = ", ".join(dict.fromkeys(modules.values()))
-    first = next(iter(modules))
-    return f"{first} ({kinds})" if len(modules) == 1 else f"{len(modules)} modules ({kinds}), the first {first}"

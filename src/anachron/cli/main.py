@@ -22,6 +22,7 @@ from anachron.cli import (
     covariance,
     data,
     demo,
+    edit,
     evaluate,
     export,
     horizon,
@@ -83,8 +84,8 @@ def _options(
 
 
 COMMANDS = (
-    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, lacking, advise,
-    refresh, evaluate, judge, save, export,
+    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, lacking, edit,
+    evaluate, advise, refresh, judge, save, export,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

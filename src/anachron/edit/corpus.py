@@ -20,6 +20,7 @@ PIECE = 1 << 16  # bytes of a file, or characters of a data set, that are tokeni
 TABLES = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}  # what `datasets` calls them
 
 BUNDLED = "mini"
+AUTO = "auto"  # what a model writes itself, see `anachron.edit.covariance.own_text`; only a covariance is taken over it
 
 Place = tuple[int, int]  # a piece's position, and how many of its tokens are used up
 
@@ -46,6 +47,8 @@ def open_corpus(name: str | Path, *, column: str = "text", revision: str | None 
     """
     if name == BUNDLED:
         return TextInMemory(BUNDLED, known_text())
+    if name == AUTO:
+        raise ConfigError(f"corpus {AUTO}: the model's own text is for a covariance alone; give a file or {BUNDLED}")
     path = Path(name)
     if path.suffix == ".gz" or _ending(path) == ".parquet":
         refuse_special_files(path)

@@ -117,6 +117,11 @@ class Method:
     width_scaled: tuple[str, ...] = ()
     printed_name: Callable[[Mapping[str, Any]], str] | None = None
 
+    @property
+    def needs_covariance(self) -> bool:
+        """Whether it takes the covariance of any module."""
+        return self.modules is not Method.modules
+
 
 def of_one_layer(settings: Any, sites: Sites) -> tuple[str, ...]:
     """The MLP projection of the layer in the settings."""

@@ -17,6 +17,7 @@ from anachron.io.files import Json, rows_fingerprint
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import NO_SITES, Sites, weight_of
 
+GIVE_TEXT = "give a text with --corpus, or --corpus auto for the model's own, or --no-covariance to do without"
 Collect = Callable[[Sequence[str]], Mapping[str, SecondMoment]]
 
 
@@ -98,10 +99,7 @@ def plan_edits(
     all_modules = tuple(dict.fromkeys(name for needed in modules.values() for name in needed))
     if all_modules and collect is None and not identity_covariance:
         label, needed = next((label, needed) for label, needed in modules.items() if needed)
-        raise ConfigError(
-            f"{label} needs the covariance of {', '.join(needed)}: give a text with --corpus, or --no-covariance to do "
-            "without"
-        )
+        raise ConfigError(f"{label} needs the covariance of {', '.join(needed)}: {GIVE_TEXT}")
     collected: Mapping[str, SecondMoment] = {}
     if all_modules and collect is not None and not identity_covariance:
         collected = collect(all_modules)  # one pass over the text serves all methods

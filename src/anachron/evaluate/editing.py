@@ -8,38 +8,45 @@ from typing import Any
 import polars as pl
 
 from anachron.core.errors import ConfigError, DataError, ModelError
-from anachron.data.updates.case_records import EditCase
+from anachron.data.updates.case_records import SLOT, EditCase
+from anachron.data.updates.case_table import UNCHANGED
 from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import Edit
-from anachron.edit.corpus import BUNDLED, Corpus, open_corpus
+from anachron.edit.corpus import AUTO, BUNDLED, Corpus, open_corpus
 from anachron.edit.covariance.collect import cache_folder, check_settings, collect_covariance
 from anachron.edit.covariance.imported import IMPORTED, imported_covariance
+from anachron.edit.covariance.own_text import OwnText, enough_tokens
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit
-from anachron.edit.methods import check_scenarios
+from anachron.edit.methods import check_scenarios, method_named
 from anachron.edit.methods.mend import MendNetwork
-from anachron.edit.plan import Planned, parse_method, plan_edits
+from anachron.edit.plan import GIVE_TEXT, Planned, parse_method, plan_edits
+from anachron.edit.recommend import Had, Situation
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.old_and_new import BESIDE, before_and_after, preferences
-from anachron.evaluate.requests import askable
-from anachron.io.files import read_text
+from anachron.evaluate.requests import askable, changes_nothing, without_conflicts
+from anachron.evaluate.untouched import ask_untouched, untouched_counts, untouched_facts
+from anachron.io.files import Json, read_text
 from anachron.io.jobs import Callbacks
 from anachron.io.tables import READERS, read_table
 from anachron.lm.model import LanguageModel
-from anachron.lm.sites import find_sites
+from anachron.lm.sites import find_sites, is_quantised
 from anachron.lm.tokenizers import DEMO
+from anachron.text.openings import mention
 
 TOKENS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodChoice:
-    """Methods by name and what they need, as `choose_methods` checked it."""
+    """Methods by name and what they need, as `choose_methods` checked it. own_text: whether the covariance is taken
+    over what the model writes itself."""
 
     methods: tuple[str, ...]
     changes: Mapping[str, Mapping[str, Any]]
     sites: Mapping[str, str]
     corpus: Corpus | None
+    own_text: bool
     identity_covariance: bool
     tokens: int | None
     regularise: float | None
@@ -51,6 +58,19 @@ class MethodChoice:
     def check_scenarios(self, cases: CaseSet) -> None:
         """Raise `ConfigError` where no method supports the scenario of one of the updates."""
         check_scenarios([parse_method(name)[0] for name in self.methods], {case.scenario for case in cases.cases})
+
+    def covariance_of(self, model: str) -> Had:
+        """Whether a covariance can be had for the model of this name."""
+        if self.identity_covariance:
+            return "not wanted"
+        at_hand = self.corpus is not None or self.own_text or self.imported or model == DEMO
+        return "there" if at_hand else "missing"
+
+    def check_covariance(self, model: str) -> None:
+        """Raise `ConfigError` where a method needs a covariance and it is missing."""
+        needing = [name for name in self.methods if method_named(parse_method(name)[0]).needs_covariance]
+        if needing and self.covariance_of(model) == "missing":
+            raise ConfigError(f"{needing[0]} needs a covariance, and for {model} none is at hand: {GIVE_TEXT}")
 
 
 def choose_methods(
@@ -71,10 +91,12 @@ def choose_methods(
     methods: names of `anachron.edit.methods`, as ``ROME``, or its variants ``ROME dated`` and ``ROME METO``.
     changes: method -> settings other than its preset.
     sites: modules by hand, see `anachron.lm.sites.find_sites`.
-    corpus: text for the covariance, see `anachron.edit.corpus.open_corpus`; the demo model has its own by default.
-        ``imported`` takes what `anachron.import_covariance` has kept in the cache.
+    corpus: text for the covariance, see `anachron.edit.corpus.open_corpus`, or ``auto`` for what the model writes
+        itself; the demo model has its own by default. ``imported`` takes what `anachron.import_covariance` has kept in
+        the cache.
     identity_covariance: use the identity matrix instead of the covariance.
-    tokens: number of tokens of the corpus to read, by default 100,000.
+    tokens: number of tokens of the corpus to read, by default 100,000; of the model's own text ten for each input of
+        the widest module, at most 100,000.
     regularise: share of the mean diagonal to add to the covariance.
     cache: folder of the covariances, by default `anachron.edit.covariance.collect.cache_folder`.
     mend: the file of MEND's trained network.
@@ -95,9 +117,9 @@ def choose_methods(
         parse_method(name)
     return MethodChoice(
         methods=tuple(methods), changes=changes or {}, sites=sites or {},
-        corpus=None if corpus in (None, IMPORTED) else open_corpus(corpus), identity_covariance=identity_covariance,
-        tokens=tokens, regularise=regularise, cache=cache, mend=mend, imported=corpus == IMPORTED,
-        passages=() if passages is None else read_passages(passages),
+        corpus=None if corpus in (None, AUTO, IMPORTED) else open_corpus(corpus), own_text=corpus == AUTO,
+        imported=corpus == IMPORTED, identity_covariance=identity_covariance, tokens=tokens, regularise=regularise,
+        cache=cache, mend=mend, passages=() if passages is None else read_passages(passages),
     )  # fmt: skip
 
 
@@ -126,7 +148,7 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callb
     Raises as `anachron.plan_edits` and `anachron.collect_covariance`.
     """
     callbacks = callbacks or Callbacks()
-    corpus = choice.corpus
+    corpus = OwnText(lm) if choice.own_text else choice.corpus
     if corpus is None and not choice.imported and not choice.identity_covariance and lm.name == DEMO:
         corpus = open_corpus(BUNDLED)
     short = corpus is not None and corpus.name == BUNDLED and choice.tokens is None  # it is known to be short
@@ -137,9 +159,10 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callb
             share = choice.regularise
             return known if share is None else {name: one.regularised(share) for name, one in known.items()}
         assert corpus is not None
+        most = enough_tokens(lm, modules, TOKENS) if choice.own_text else TOKENS
         with callbacks.bar("covariance") as bar:
             return collect_covariance(
-                lm, modules, corpus, tokens=choice.tokens or TOKENS, cache=choice.cache or cache_folder(),
+                lm, modules, corpus, tokens=choice.tokens or most, cache=choice.cache or cache_folder(),
                 regularise=choice.regularise, callbacks=replace(bar, warn=Callbacks().warn) if short else bar,
             )  # fmt: skip
 
@@ -157,21 +180,29 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callb
 @dataclass(frozen=True)
 class UpdateRequests:
     """What updates ask of a method. asked: updates with their requests. left_out: the reason for each that cannot be
-    asked for."""
+    asked for. unchanged: how many are not asked for because their new object is the old one."""
 
     cases: CaseSet
     asked: list[tuple[EditCase, list[EditRequest]]]
     left_out: list[str]
+    unchanged: int = 0
 
 
 def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> UpdateRequests:
     """Turn the updates of a data set into requests to a method (a name of `MethodChoice`).
 
-    Raises `DataError` if none can be made and, without ``skip``, if any cannot.
+    Raises `DataError` if none can be made and, without ``skip``, if any cannot: of two that make different objects
+    follow one prompt only the later one can.
     """
     name, variant = parse_method(method)
-    asked, failures = askable(cases.cases, name, variant)
-    left_out = [str(failure.reason) for failure in failures]
+    changing = [case for case in cases.cases if not changes_nothing(case)]
+    if not changing:
+        raise DataError(
+            f"{cases.name}: the new object of each of {len(cases.cases)} updates is the old one: {UNCHANGED}"
+        )
+    possible, failures = askable(changing, name, variant)
+    asked, conflicts = without_conflicts(possible)
+    left_out = [*(str(failure.reason) for failure in failures), *conflicts]
     if left_out and not skip:
         raise DataError(
             f"{len(left_out)} of {len(cases.cases)} updates cannot be made, for instance: {left_out[0]}; fix them, or "
@@ -179,7 +210,8 @@ def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> Updat
         )
     if not asked:
         raise DataError(f"{cases.name}: none of its {len(cases.cases)} updates can be made")
-    return UpdateRequests(cases, asked, left_out)
+    unchanged = len(cases.cases) - len(changing) + cases.left_out.get(UNCHANGED, 0)
+    return UpdateRequests(cases, asked, left_out, unchanged)
 
 
 def edit_from_updates(lm: LanguageModel, planned: Planned, updates: UpdateRequests) -> Edit:
@@ -226,3 +258,31 @@ def preferred_objects(
     except (DataError, ModelError) as error:
         warn(f"the edit was made, but it is not known how many updates it made: {error}")
         return None
+
+
+def untouched(
+    lm: LanguageModel, edit: Edit, updates: UpdateRequests, *, warn: Callable[[str], None]
+) -> dict[str, Json] | None:
+    """What else an edit changed, by kind of fact: see `anachron.evaluate.untouched`.
+
+    None, and a warning with the reason, where a text cannot be scored, as in `told_objects`.
+    """
+    facts = untouched_facts([case for case, _ in updates.asked])
+    try:
+        asked = ask_untouched(lm, edit, facts)
+    except (DataError, ModelError) as error:
+        warn(f"the edit was made, but it is not known what else it changed: {error}")
+        return None
+    return {kind: untouched_counts(asked[kind], len(of_kind)) for kind, of_kind in facts.items()}
+
+
+def situation_of(lm: LanguageModel, cases: CaseSet, *, covariance: Had, kept_as_model: bool) -> Situation:
+    """What a method is recommended by (`anachron.edit.recommend`), of a model and the updates to be made in it."""
+    asked = [case for case in cases.cases if not changes_nothing(case)]
+    offloaded = any(parameter.is_meta for parameter in lm.model.parameters())
+    return Situation(
+        updates=len(asked), weights="fixed" if offloaded or is_quantised(lm.model) else "plain",
+        covariance=covariance, scenarios={case.scenario for case in asked},
+        subjects_named=all(SLOT in case.prompt or mention(case.prompt, case.subject) for case in asked),
+        kept_as_model=kept_as_model,
+    )  # fmt: skip

@@ -1,11 +1,17 @@
-"""What an update asks of a method: requests in its own words, or in those of a variant."""
+"""What an update asks of a method: requests in its own words, or in those of a variant.
+
+Also which updates ask for nothing, and which cannot be made together.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
+from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.core.facts import REPLACEMENT
 from anachron.core.labels import PLAIN, Variant
+from anachron.core.sameness import name_key, same_name
 from anachron.data.updates.case_records import EditCase
 from anachron.edit.methods import method_named, why_unsupported
 from anachron.edit.requests import EditRequest
@@ -74,3 +80,44 @@ def askable(
         except DataError as error:
             failures.append(failed(case, str(error)))
     return asked, failures
+
+
+Asked = tuple[EditCase, list[EditRequest]]
+
+
+def changes_nothing(case: EditCase) -> bool:
+    """Whether a replacement's new object is the old one, or a name that the update gives of it, or the other way
+    round."""
+    if case.scenario != REPLACEMENT or case.rewrites or not (case.old and case.new):
+        return False
+    objects = {name_key(case.old), name_key(case.new)}
+    return len(objects) == 1 or any(set(map(name_key, names)) == objects for names in case.aliases)
+
+
+def without_conflicts(asked: Sequence[Asked]) -> tuple[list[Asked], list[str]]:
+    """The updates that can be made together, in their order, and the reason for each of the others.
+
+    Of two replacements that make different objects follow one prompt the later one stays, by its date; those without a
+    date come after all that have one, in their order. Objects that are added do not exclude each other.
+    """
+    stands: dict[str, tuple[EditCase, str]] = {}  # prompt -> the update that it belongs to, and its object
+    reasons: dict[str, str] = {}
+    for case, requests in sorted(asked, key=lambda one: _later_first(one[0])):
+        wanted = [(name_key(one.text), one) for one in requests if not one.remove]
+        for key, request in wanted:
+            other, target = stands.get(key, (case, request.target))
+            replaced = REPLACEMENT in (case.scenario, other.scenario)
+            if other is not case and replaced and not same_name(target, request.target):
+                reasons[case.case_id] = (
+                    f"update {case.case_id}: {request.target!r} is to follow {request.text!r}, but update "
+                    f"{other.case_id} makes {target!r} follow it; keep one of the two"
+                )
+                break
+        else:
+            for key, request in wanted:
+                stands.setdefault(key, (case, request.target))
+    return [one for one in asked if one[0].case_id not in reasons], list(reasons.values())
+
+
+def _later_first(case: EditCase) -> float:
+    return inf if case.start is None else -Date.parse(case.start).first_day

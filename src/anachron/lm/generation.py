@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 
+from anachron.core.errors import ConfigError
 from anachron.lm.formats import TARGETS, ChatTemplate, Format, before, in_force, openings
 from anachron.lm.temporary import Temporary
 
@@ -39,6 +40,14 @@ def continued(
     with torch.inference_mode(), Temporary(lambda: _without_own_settings(model)):
         criteria = None if over is None else [_ends_all(ids.shape[1], over)]
         return model.generate(ids, attention_mask=mask, generation_config=plain, stopping_criteria=criteria)
+
+
+def start_of_text(tokenizer: Any) -> int:
+    """The token that a text is sampled from. Raises `ConfigError` for a tokenizer without one."""
+    for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return int(token)
+    raise ConfigError("the tokenizer has neither a start- nor an end-of-text token to sample from; give contexts")
 
 
 def _ends_all(start: int, over: Over) -> Callable[..., torch.Tensor]:

@@ -1,6 +1,7 @@
 """``stale.csv``: what is stale as a table of updates, which the commands that change a model read."""
 
 import csv
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,15 +10,16 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import run_command
+from anachron.core.sameness import name_key
 from anachron.data.bundled.mini_updates import mini_replacements
 from anachron.data.updates.case_table import STALE_COLUMNS
 from anachron.data.updates.cases import load_cases
-from anachron.io.files import read_json
+from anachron.io.files import read_json, write_bytes
 from anachron.io.run_folder import RunFolder
 from anachron.io.tables import write_table
-from anachron.probe.check.check import STALE_FILE
+from anachron.probe.check.check import STALE_FILE, STALE_RECORDS
 from anachron.probe.check.questions import CheckedFacts, read_facts
-from anachron.probe.check.urgency import stale_updates
+from anachron.probe.check.urgency import stale_records, stale_updates
 
 AS_OF = "2026-06-30"
 HEADER = "subject,relation,relation_id,object,start,end,aliases,present_question"
@@ -97,6 +99,57 @@ def test_of_a_sample_the_old_object_is_still_known(tmp_path: Path) -> None:
     assert stale_updates([MERZ], sample)["old_start"].to_list() == ["2021-12-08"]
 
 
+CAPITALS = [
+    f"{subject},capital,P36,{name},{start},{end},{alias},"
+    for subject, name, start, end, alias in [
+        ("Kazakhstan", "Almaty", "1991", "1997-12-10", ""), ("Kazakhstan", "Astana", "1997-12-10", "", "Nur-Sultan"),
+        *((f"Land {n}", f"Town {n}", "1990", "", "") for n in range(12)),
+        ("Twin", "North", "1990", "", ""), ("Twin", "South", "1990", "", ""),
+        ("Past", "Gone", "1990", "1999", ""), ("Other", "NUR-SULTAN", "1990", "", ""),
+        ("Elsewhere", "Almaty", "1990", "", ""),
+    ]
+]  # fmt: skip
+ASTANA = stale("Kazakhstan", "capital", "what is the capital of Kazakhstan?", "Almaty", "1997-12-10", "Astana",
+               "1997-12-10")  # fmt: skip
+
+
+def present_of(facts: CheckedFacts, *current: str) -> pl.DataFrame:
+    rows = [(one.question, "current" if one.subject in current else "does not know") for one in facts.questions]
+    return pl.DataFrame(rows, schema=["question", "status"], orient="row")
+
+
+def test_records_bring_facts_of_the_file_that_stay_as_they_are(tmp_path: Path) -> None:
+    """Those that the model knows first; none that is over, stale or has an object of the update."""
+    facts = facts_of(tmp_path, [*CAPITALS, *ROWS])
+    present = present_of(facts, "Twin", "Land 11", "Kazakhstan", "Germany", "Other")
+    records = stale_records(stale_updates([ASTANA, MERZ], facts), present, facts)
+    astana, merz = records
+    assert astana["aliases"] == ["Nur-Sultan"] and merz["aliases"] == ["Merz", "F. Merz"]
+    assert set(astana) == {*STALE_COLUMNS, "neighbours"} and merz["neighbours"] == []  # nobody else has a chancellor
+    names = [one["subject"] for one in astana["neighbours"]]
+    assert names == ["Land 11", "Twin", *(f"Land {n}" for n in range(8))]
+    twin = astana["neighbours"][1]
+    assert twin == {"subject": "Twin", "question": "what is the capital of Twin?", "objects": ["North", "South"]}
+    write_bytes(tmp_path / "stale.json", json.dumps(records).encode())
+    one, two = load_cases(str(tmp_path / "stale.json")).cases
+    assert [fact.subject for fact in one.nearest] == names
+    assert (one.nearest[1].prompt, one.nearest[1].objects) == ("The capital of Twin is", ("North", "South"))
+    assert len(two.nearest) == 10 and all("head of government" in name_key(fact.prompt) for fact in two.nearest)
+    write_table(tmp_path / "stale.csv", stale_updates([ASTANA, MERZ], facts))
+    plain = load_cases(str(tmp_path / "stale.csv")).cases
+    assert [replace(case, nearest=(), random=()) for case in plain] == [
+        replace(case, nearest=(), random=()) for case in (one, two)
+    ]
+
+
+def test_what_is_stale_itself_stands_beside_nothing(tmp_path: Path) -> None:
+    rows = [*CAPITALS[:2], *(row.replace("Kazakhstan", "Kenya").replace("A", "B", 1) for row in CAPITALS[:2])]
+    facts = facts_of(tmp_path, [*rows, CAPITALS[3]])
+    kenya = ASTANA | {"subject": "Kenya", "question": "what is the capital of Kenya?", "old": "Blmaty", "new": "Bstana"}
+    records = stale_records(stale_updates([ASTANA, kenya], facts), present_of(facts), facts)
+    assert [[one["subject"] for one in record["neighbours"]] for record in records] == [["Land 1"], ["Land 1"]]
+
+
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A check of the demo model, which was taught the old objects of the bundled updates."""
@@ -125,7 +178,11 @@ def test_from_facts_to_a_judged_update(checked: Path, capsys: pytest.CaptureFixt
     assert len(told) >= 2
     renamed = [{names.get(key, key): value for key, value in one.items()} for one in told]
     assert renamed == table.select([*renamed[0]]).to_dicts()
-    assert RunFolder.read(run).holds(STALE_FILE)
+    assert RunFolder.read(run).holds(STALE_FILE) and RunFolder.read(run).holds(STALE_RECORDS)
+    records = read_json(run / STALE_RECORDS)
+    assert [record["question"] for record in records] == table["question"].to_list()
+    prompts = [case.prompt for case in load_cases(str(run / STALE_RECORDS)).cases]
+    assert prompts == [case.prompt for case in load_cases(str(run / STALE_FILE)).cases]
     words = ["evaluate", "demo", "--updates", str(run / STALE_FILE), "--methods", "FT", "--fluency-tokens", "0",
              "--dated", "--out", str(checked / "edits"), "--limit", "2"]  # fmt: skip
     assert run_command(words, False) == 0
@@ -154,3 +211,7 @@ def test_where_nothing_is_stale_the_table_is_a_header(tmp_path: Path, capsys: py
     words = ["edit", "demo", "--updates", str(tmp_path / "run" / STALE_FILE), "--method", "FT"]
     assert run_command([*words, "--out", str(tmp_path / "e.safetensors")], False) == 2
     assert "stale.csv: no updates: nothing is stale" in capsys.readouterr().err
+    assert read_json(tmp_path / "run" / STALE_RECORDS) == []
+    words[3] = str(tmp_path / "run" / STALE_RECORDS)
+    assert run_command([*words, "--out", str(tmp_path / "e.safetensors")], False) == 2
+    assert "stale.json has no records (in a stale.json: nothing is stale)" in capsys.readouterr().err

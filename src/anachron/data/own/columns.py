@@ -45,7 +45,7 @@ HEADERS = {
 # The same of a table of updates, whose ``date`` is that from which the new object holds.
 UPDATES_KNOWN = (
     "subject", "relation", "prompt", "old", "new", "date", "old_start", "old_end", "relation_id", "subject_id",
-    "aliases", "question", "case_id",
+    "aliases", "question", "case_id", "neighbours",
 )  # fmt: skip
 UPDATE_HEADERS = {
     **{known: HEADERS[known] for known in ("subject", "relation", "question")},

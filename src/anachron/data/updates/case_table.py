@@ -3,21 +3,19 @@
 Columns are ``subject, old, new`` and ``prompt`` or ``relation``, and where known those others of
 `anachron.data.own.columns.UPDATES_KNOWN`, by these names or by words of five languages. A row becomes a record in the
 columns of WikiFactDiff (`anachron.data.updates.case_wikifactdiff`), so whatever takes an update takes it. What a row
-does not bring is bundled: the wordings of its relation, and facts that must be left alone.
+does not bring is bundled: the wordings of its relation, and facts that must be left alone (``neighbours``, which JSON
+and Parquet have room for: `NEIGHBOUR`).
 """
 
 import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from anachron.core.errors import DataError
 from anachron.core.facts import REPLACEMENT, Fact
 from anachron.core.sameness import name_key, same_name
-from anachron.data.bundled.mini import mini_facts
-from anachron.data.bundled.mini_updates import known_facts
 from anachron.data.own.columns import UPDATES_KNOWN, canonical, names_by_id, update_columns
 from anachron.data.own.date_words import NO_DATE
 from anachron.data.own.dates import Order, is_no_end, needs_order, read_end, read_start
@@ -25,7 +23,8 @@ from anachron.data.own.faults import Fault, refuse
 from anachron.data.own.files import column_names, read_rows
 from anachron.data.own.notices import Notices
 from anachron.data.own.rows import cell_names, cell_text, formula_fault, order_of_dates
-from anachron.data.updates.case_records import SLOT
+from anachron.data.updates.bundled_facts import bundled_facts, facts_of_relation, statement_of
+from anachron.data.updates.case_records import SLOT, Part
 from anachron.io.files import Json
 from anachron.io.stores import Place
 from anachron.text.articles import in_sentence
@@ -40,6 +39,7 @@ NEEDED = "subject, old, new, and prompt or relation"
 STALE_COLUMNS = (
     "subject", "relation", "question", "old", "new", "date", "old_start", "old_end", "relation_id", "aliases",
 )  # fmt: skip
+NEIGHBOUR = "subject, objects (a name, or a list of the true ones), and prompt or question if the relation has no words"
 UNCHANGED = "nothing to change"  # a reason to be left out
 BESIDE = 10  # nearest and random facts of an update, as in the published data (WikiFactDiff, section A.4)
 _SIDES = ("subject", "old", "new")
@@ -97,12 +97,13 @@ def case_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Cas
         notices.add("columns", f"columns are read by what they mean: {', '.join(meant)}")
     order = order_of_dates([row.get(names[one]) for row in rows for one in _DATES if one in names], notices)
     faults: list[Fault] = []
-    read: dict[int, tuple[dict[str, Any], Json]] = {}  # number of a row -> its values, how it is worded
+    read: dict[int, tuple[dict[str, Any], Json]] = {}  # number of a row -> its values, how it is worded and judged
     for number, row in enumerate(rows, 1):
         given = {known: row.get(names[known]) if known in names else None for known in UPDATES_KNOWN}
         wrong, values = _values(given, number, order, notices)
         try:
-            read |= {} if wrong else {number: (values, _worded(values))}
+            if not wrong:
+                read[number] = values, _worded(values) | {"neighborhood": _own_neighbours(values)}
         except DataError as error:
             wrong = [Fault(number, "", str(error))]
         faults += wrong
@@ -128,6 +129,8 @@ def _values(
                 values[column] = _date(value, column, order)
             elif column == "aliases":
                 values[column] = cell_names(value, number, notices)
+            elif column == "neighbours":
+                values[column] = _neighbour_cells(value)
             else:
                 values[column] = cell_text(value, "object" if column in _SIDES else column)  # which must not be empty
             if column in _SIDES and names_by_id(values[column]):
@@ -144,6 +147,18 @@ def _date(value: Any, column: str, order: Order | None) -> str | None:
         raise DataError(f"{value!r} may have the day or the month first; write the year first, such as 2009-01-20")
     date = read_end(value, order) if column == "old_end" else read_start(value, order)
     return None if column == "old_end" and is_no_end(date) else str(date)
+
+
+def _neighbour_cells(value: Any) -> list[Json]:
+    """The facts that a row brings. Raises `DataError` for one that lacks what `NEIGHBOUR` names."""
+    facts = []
+    for part in Part(value, f"each needs {NEIGHBOUR}", "neighbours").items():
+        texts = {name: part.get(name).label() or None for name in ("prompt", "question")}
+        objects = part.get("objects").labels()
+        if not objects:
+            raise part.get("objects").wrong("give at least one true object")
+        facts.append({"subject": part.get("subject").some_label(), "objects": objects, **texts})
+    return facts
 
 
 def _is_unchanged(values: Mapping[str, Any]) -> bool:
@@ -198,6 +213,20 @@ def _relation_id(given: str | None, label: str) -> str | None:
     return next((id for id, known in bundled_cloze().items() if name_key(known.label) == wanted), None)
 
 
+def _own_neighbours(row: Mapping[str, Any]) -> list[Json]:
+    """The facts that a row brings, each asked by its own prompt, else as an update of the row's relation would be."""
+    found = []
+    for fact in row["neighbours"]:
+        asked_by = {**row, **fact, "question": None if fact["prompt"] else fact["question"]}
+        try:
+            prompt = _worded(asked_by)["update_prompt"]
+        except DataError as error:
+            raise DataError(f"its neighbour {fact['subject']!r}: {error}") from None
+        asked = [{"object": {"label": label}, "prompt": prompt} for label in fact["objects"]]
+        found.append({"subject": {"label": fact["subject"]}, "dist": None, "objects": asked})
+    return found
+
+
 def _own_prompt(prompt: str, subject: str) -> str:
     """A prompt as it is given, with the subject in its place and one blank at its end."""
     text = _BLANK_AT_END.sub("", prompt.replace(SLOT, subject, 1))
@@ -241,46 +270,29 @@ def _records(rows: Iterable[tuple[dict[str, Any], Json]], subjects: Collection[s
     rows, nearest = list(rows), []
     for values, wording in rows:
         objects = {name_key(name) for name in (values["old"], values["new"], *values["aliases"])}
-        pool = _facts_beside(wording["relation"]["id"], subjects)
-        nearest.append([fact for fact in pool if name_key(fact.object) not in objects][:BESIDE])
+        pool = () if values["neighbours"] else facts_of_relation(wording["relation"]["id"], subjects)
+        bundled = [fact for fact in pool if name_key(fact.object) not in objects][:BESIDE]
+        nearest.append(wording["neighborhood"] or [_neighbour(fact) for fact in bundled])
     others: list[Fact] = []
     if not any(nearest):
-        others = [one for relation in _bundled() for one in _facts_beside(relation, subjects) if one.period.end is None]
+        others = [
+            one
+            for relation in bundled_facts()
+            for one in facts_of_relation(relation, subjects)
+            if one.period.end is None
+        ]
     for (values, wording), near in zip(rows, nearest, strict=True):
         drawn = random.Random(wording["update_prompt"]).sample(others, min(BESIDE, len(others)))
         new = {"label": values["new"], "decision": "new", "start": values["date"], "aliases": list(values["aliases"])}
         old = {"label": values["old"], "decision": "obsolete", "start": values["old_start"], "end": values["old_end"]}
         yield {
             "case_id": values["case_id"], "subject": {"id": values["subject_id"], "label": values["subject"]},
-            "objects": [new, old], "neighborhood": [_neighbour(fact) for fact in near], "scenario": REPLACEMENT,
-            "random_neighborhood": [_neighbour(fact) for fact in drawn] if others else None, **wording,
+            "objects": [new, old], **wording, "neighborhood": near, "scenario": REPLACEMENT,
+            "random_neighborhood": [_neighbour(fact) for fact in drawn] if others else None,
         }  # fmt: skip
-
-
-@cache
-def _bundled() -> Mapping[str, tuple[Fact, ...]]:
-    """Relation id -> a bundled fact of each of its subjects: those that hold first, then those that held longest."""
-    known = known_facts()
-    relations = {fact.relation_id for fact in known}
-    others = [one.fact for one in mini_facts() if one.fact.relation_id not in relations]
-    found: dict[str, dict[str, Fact]] = {}
-    for fact in sorted([*known, *others], key=_holding):
-        found.setdefault(fact.relation_id or "", {}).setdefault(fact.subject, fact)
-    return {relation: tuple(facts.values()) for relation, facts in found.items()}
-
-
-def _holding(fact: Fact) -> tuple[bool, int, str, str]:
-    start, end = fact.period.start, fact.period.end
-    first = 0 if start is None else start.first_day
-    return end is not None, first - (0 if end is None else end.last_day), fact.subject, fact.object
-
-
-def _facts_beside(relation: str | None, subjects: Collection[str]) -> list[Fact]:
-    return [fact for fact in _bundled().get(relation or "", ()) if name_key(fact.subject) not in subjects]
 
 
 def _neighbour(fact: Fact) -> Json:
     """The first statement of a fact's relation, to be completed, with its true object."""
-    template, kind = bundled_cloze()[fact.relation_id or ""].templates[0], subject_kind(fact.relation_id)
-    asked = {"object": {"label": fact.object}, "prompt": cloze_prompt_text(template, fact.subject, kind=kind)}
+    asked = {"object": {"label": fact.object}, "prompt": statement_of(fact)}
     return {"subject": {"label": fact.subject}, "dist": None, "objects": [asked]}

@@ -279,7 +279,7 @@ class _Reading:
 
     def finished(self) -> list[EditCase]:
         if self.form is None:
-            raise DataError(f"{self.name} has no records; give at least one update")
+            raise DataError(f"{self.name} has no records (in a stale.json: nothing is stale); give at least one update")
         if not self.cases:
             others = ", ".join(f"{name} {count}" for name, count in sorted(self.others.items()))
             wanted = " or ".join(self.scenarios)
@@ -346,12 +346,13 @@ def _opened(name: str, split: str | None, revision: str | None) -> tuple[Iterabl
 def _is_table(name: str) -> bool:
     """Whether a file holds a table of old and new objects: it has the ending of one, or records without the mark of any
     format. EasyEdit's flat records, which have a prompt as well, say ``target_new``; none of those of `_COMMON` has a
-    column that means the new object otherwise."""
+    column that means the new object otherwise. One of both objects is enough, so that it is said that the other is
+    missing."""
     suffix = Path(name).suffix.casefold()
     if suffix not in ENDINGS:
         return suffix in TABLE_ENDINGS
     marks = {form.mark for form in FORMATS if form not in _COMMON} | {"target_new"}
-    return marks.isdisjoint(column_names(name)) and "new" in known_columns(name)
+    return marks.isdisjoint(column_names(name)) and not {"old", "new"}.isdisjoint(known_columns(name))
 
 
 def _records(name: str, split: str | None, revision: str | None) -> Iterable[object]:

@@ -24,7 +24,8 @@ from typing import Any
 import torch
 
 from anachron.core.errors import BackendError, ConfigError, DataError, ModelError, first_line
-from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, token_batches
+from anachron.edit.corpus import AUTO, Corpus, Place, leading_specials, open_corpus, token_batches
+from anachron.edit.covariance.own_text import OwnText
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.tensors import Checkpoint, read_manifest, read_tensors, write_tensors
 from anachron.io.files import Json, remove_leftovers, rows_fingerprint, versions
@@ -71,7 +72,7 @@ def collect_covariance(
 
     modules: dotted names, such as ``model.layers.2.mlp.down_proj``; any module whose first input is a float tensor.
     corpus: a text file or data set (see `anachron.edit.corpus.open_corpus`), read in its own order: shuffle it first
-        where that matters.
+        where that matters; or ``auto``, what the model writes itself (`anachron.edit.covariance.own_text`).
     tokens: how many to average over, fewer if the corpus is shorter; special tokens count.
     window: tokens per window, special ones included; by default the model's context length, at most 1024.
     batch_tokens: maximum number of tokens per forward pass.
@@ -92,6 +93,8 @@ def collect_covariance(
     names, width = check_modules(lm, modules), _check_window(lm, window)
     _check(lm, tokens=tokens, batch_tokens=batch_tokens, precision=precision)
     check_settings(precision=precision, regularise=regularise)
+    if corpus == AUTO:
+        corpus = OwnText(lm)
     text = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
     identity = lm.identity()
     settings: Json = {
@@ -217,7 +220,7 @@ class _Pass:
             left=self.settings["tokens"] - self.done, place=self.place,
         )  # fmt: skip
         saved = time.monotonic()
-        with torch.inference_mode(), together(map(self._summed, missing)):
+        with torch.inference_mode():
             for batch in batches:
                 self._forward(batch.windows, missing)
                 self.done, self.place = self.done + batch.tokens, batch.place
@@ -237,7 +240,8 @@ class _Pass:
         check_token(max(map(max, windows)), self.lm.embeddings, self.lm.name)
         self.waiting = set(missing)
         try:
-            self.lm.model(input_ids=torch.tensor(windows, device=self.lm.device), use_cache=False)
+            with together(map(self._summed, missing)):  # not while the model writes its own text
+                self.lm.model(input_ids=torch.tensor(windows, device=self.lm.device), use_cache=False)
         except _Seen:
             return
         except RuntimeError as error:

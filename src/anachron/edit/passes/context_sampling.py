@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from anachron.core.errors import ConfigError
-from anachron.lm.generation import continued
+from anachron.lm.generation import continued, start_of_text
 from anachron.lm.model import LanguageModel
 
 TOP_K = 5  # the published code draws each token among the five likeliest
@@ -26,7 +25,7 @@ def sampled_contexts(
     among them, special tokens not; a longer word stays whole. They depend on the model, the words and the seed alone;
     the global random state is left as it was. Raises `ConfigError` for a tokenizer without a token to start from.
     """
-    openings = [_opening(lm.tokenizer, start) for start in starts] or [([_start_of_text(lm.tokenizer)], [])]
+    openings = [_opening(lm.tokenizer, start) for start in starts] or [([start_of_text(lm.tokenizer)], [])]
     devices = [lm.device] if lm.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
@@ -53,10 +52,3 @@ def _opening(tokenizer: Any, start: str) -> tuple[list[int], list[int]]:
     """The special tokens that the tokenizer puts before a word, and the word's own."""
     ids, special = tokenizer(start)["input_ids"], set(tokenizer.all_special_ids)
     return list(takewhile(special.__contains__, ids)), [token for token in ids if token not in special]
-
-
-def _start_of_text(tokenizer: Any) -> int:
-    for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
-        if token is not None:
-            return int(token)
-    raise ConfigError("the tokenizer has neither a start- nor an end-of-text token to sample from; give contexts")

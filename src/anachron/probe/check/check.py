@@ -16,7 +16,13 @@ from anachron.probe.backends import respondent_of
 from anachron.probe.check.gate import Gate, Outcome, junit, outcomes
 from anachron.probe.check.present import holding
 from anachron.probe.check.questions import CheckedFacts, read_facts
-from anachron.probe.check.urgency import stale_facts, stale_in_words, stale_updates, urgent_first
+from anachron.probe.check.urgency import (
+    stale_facts,
+    stale_in_words,
+    stale_records,
+    stale_updates,
+    urgent_first,
+)
 from anachron.probe.check.verdicts import VERDICTS, VERDICTS_FILE, verdict_in_words
 from anachron.probe.respondent import JudgedFacts, Respondent
 from anachron.probe.runs import recorded_as_of
@@ -25,19 +31,19 @@ if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
     from anachron.probe.run import ProbeSettings
 
-SUMMARY_FILE, STALE_FILE = "check.json", "stale.csv"
+SUMMARY_FILE, STALE_FILE, STALE_RECORDS = "check.json", "stale.csv", "stale.json"
 
 
 @dataclass(frozen=True)
 class Check:
     """What a check found.
 
-    folder: the run folder, with ``verdicts.csv``, ``check.json`` and ``stale.csv``. verdicts: one row a fact of the
-    file, those that could not be asked too; columns: name, subject, relation, object, periods, question, then those of
-    `anachron.probe.check.verdicts.VERDICT_SCHEMA`, ``timeline``, ``present`` (current, stale, nothing to compare with,
-    or null), ``answer`` and ``answer_until``, and ``left_out``, why a fact was not asked with dates. outcomes: the
-    demands. more: what the summary says beside, of a model that was asked for answers. updates: the stale facts as
-    `anachron.probe.check.urgency.stale_updates` has them.
+    folder: the run folder, with ``verdicts.csv``, ``check.json``, ``stale.csv`` and ``stale.json``. verdicts: one row a
+    fact of the file, those that could not be asked too; columns: name, subject, relation, object, periods, question,
+    then those of `anachron.probe.check.verdicts.VERDICT_SCHEMA`, ``timeline``, ``present`` (current, stale, nothing to
+    compare with, or null), ``answer`` and ``answer_until``, and ``left_out``, why a fact was not asked with dates.
+    outcomes: the demands. more: what the summary says beside, of a model that was asked for answers. updates: the stale
+    facts as `anachron.probe.check.urgency.stale_updates` has them, and records: as its `stale_records` has them.
     """
 
     folder: Path
@@ -48,6 +54,7 @@ class Check:
     as_of: Date
     more: Json = field(default_factory=dict)
     updates: pl.DataFrame = field(default_factory=pl.DataFrame)
+    records: list[Json] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -97,8 +104,8 @@ def check(
     settings: of a model that is scored. baseline: the folder of an earlier check or probe of these facts. reading: how
     a file is read.
 
-    Writes ``verdicts.csv``, ``check.json`` and ``stale.csv`` into the folder. Raises as `read_facts` and
-    `anachron.run_probe`, what the model raises, and `ConfigError` for impossible demands.
+    Writes ``verdicts.csv``, ``check.json``, ``stale.csv`` and ``stale.json`` into the folder. Raises as `read_facts`
+    and `anachron.run_probe`, what the model raises, and `ConfigError` for impossible demands.
     """
     callbacks, gate, folder = callbacks or Callbacks(), gate or Gate(), Path(out)
     if not isinstance(facts, CheckedFacts):
@@ -108,7 +115,8 @@ def check(
     verdicts, present = _verdicts(facts, judged), judged.present
     met = outcomes(gate, verdicts, present, judged.loss, dated=judged.dated, holding=holding(facts.questions))
     updates = stale_updates(stale_facts(verdicts, present), facts)
-    found = Check(folder, judged.label, verdicts, present, met, facts.as_of, judged.more, updates)
+    records = stale_records(updates, present, facts)
+    found = Check(folder, judged.label, verdicts, present, met, facts.as_of, judged.more, updates, records)
     write_found(found)
     return found
 
@@ -118,6 +126,7 @@ def write_found(found: Check) -> None:
     with reopen_run(found.folder) as run:
         run.write_table(VERDICTS_FILE, found.verdicts)
         run.write_table(STALE_FILE, found.updates)
+        run.write_json(STALE_RECORDS, found.records)
         run.write_json(SUMMARY_FILE, found.summary)
 
 

@@ -1,4 +1,5 @@
-"""What a reader of a check needs first: the facts that are stale, and the order in which facts are told."""
+"""What a reader of a check needs first: the facts that are stale, also as updates, and the order in which facts are
+told."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -7,12 +8,13 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import Date
+from anachron.core.sameness import name_key
 from anachron.data.own.columns import names_in_cell
 from anachron.data.own.rows import group_of
-from anachron.data.updates.case_table import STALE_COLUMNS
+from anachron.data.updates.case_table import BESIDE, STALE_COLUMNS
 from anachron.io.files import Json
 from anachron.probe.check.levels import WRONG_PERIOD
-from anachron.probe.check.present import STALE
+from anachron.probe.check.present import CURRENT, STALE, PresentQuestion
 from anachron.probe.check.questions import CheckedFacts
 
 URGENCY = (STALE, WRONG_PERIOD, "unknown", "shaky", "known", "robust")  # in which order facts are told
@@ -62,6 +64,38 @@ def stale_updates(stale: Iterable[Json], facts: CheckedFacts) -> pl.DataFrame:
         [[row[column] for column in STALE_COLUMNS] for row in ordered], dict.fromkeys(STALE_COLUMNS, pl.String),
         orient="row",
     )  # fmt: skip
+
+
+def stale_records(updates: pl.DataFrame, present: pl.DataFrame, facts: CheckedFacts) -> list[Json]:
+    """The rows of `stale_updates` with the names in ``aliases`` as a list, and ``neighbours``: facts that stay as they
+    are. `anachron.load_cases` reads them too.
+
+    Neighbours are up to `BESIDE` facts of the file that hold, of the same relation and other subjects: first those that
+    the model knows, then the others in the file's order, none that is itself stale or has an object of the update.
+    present: of `anachron.probe.check.present.present_answers`.
+    """
+    asked = {question.question: question for question in facts.questions}
+    known = set(present.filter(pl.col("status") == CURRENT)["question"])
+    stale = set(updates["question"])
+    kept = [question for question in facts.questions if question.question not in stale]
+    kept.sort(key=lambda question: question.question not in known)  # which keeps the order of the file among each
+    records = []
+    for row in updates.iter_rows(named=True):
+        names = list(names_in_cell(row["aliases"])[0]) if row["aliases"] else []
+        changed = set(map(name_key, (row["old"], row["new"], *names)))
+        beside = [
+            {"subject": other.subject, "question": other.question, "objects": true}
+            for other in kept
+            if _relation(other) == _relation(asked[row["question"]]) and other.subject != row["subject"]
+            if (true := [one.label for one in other.objects if one.holds])
+            and changed.isdisjoint(name_key(name) for one in other.objects if one.holds for name in one.names)
+        ]
+        records.append(row | {"aliases": names, "neighbours": beside[:BESIDE]})
+    return records
+
+
+def _relation(question: PresentQuestion) -> str:
+    return question.relation_id or name_key(question.relation)
 
 
 def since(periods: str) -> str:

@@ -11,6 +11,8 @@ from anachron.report.table import Column, Table
 STATES = ("lacks", "partly", "has")  # of an update, see `anachron.evaluate.old_and_new.compare_objects`
 FEW = 5  # updates that are named in a line
 PRINTED = 50  # updates; files hold all
+NAMED = 3  # facts that lost most
+OTHER_FACTS = {"neighbours": "neighbours", "same subject": "other facts about the subjects"}
 ABOUT = (
     "%: geometric mean of the probabilities of the object's tokens, which is what evaluate compares. "
     "Rank: of the object's first token among the whole vocabulary as the next token; 1 is the first choice."
@@ -68,6 +70,29 @@ def preferred_lines(counts: Mapping[str, Any]) -> list[str]:
         more = f" and {len(others) - FEW:,} more" if len(others) > FEW else ""
         lines.append(f"not so: {'; '.join(named)}{more}")
     return lines
+
+
+def untouched_lines(kinds: Mapping[str, Mapping[str, Any]] | None) -> list[str]:
+    """What else an edit changed, in words: a line for each kind of `anachron.evaluate.untouched.untouched_counts` that
+    has a fact, and one that names those that lost most."""
+    lines, worst = [], []
+    for kind, words in OTHER_FACTS.items():
+        counts = (kinds or {}).get(kind)
+        if counts is None or not counts["asked"]:
+            continue
+        sample = f" (a fixed sample of {counts['facts']:,})" if counts["asked"] < counts["facts"] else ""
+        lines.append(
+            f"of {counts['asked']:,} {words}{sample} {counts['as_likely']:,} kept their true object as likely, "
+            f"{counts['fell_by_half']:,} fell by more than half; on average {share(counts['mean_before'])} % before, "
+            f"{share(counts['mean_after'])} % after"
+        )
+        worst += counts["worst"]
+    worst.sort(key=lambda fact: fact["after"] - fact["before"])
+    named = [
+        f"{fact['prompt']} {' / '.join(fact['objects'])}: {share(fact['before'])} to {share(fact['after'])} %"
+        for fact in worst[:NAMED]
+    ]
+    return lines + ([f"fell most: {'; '.join(named)}"] if named else [])
 
 
 def lacking_table(updates: pl.DataFrame) -> Table:
