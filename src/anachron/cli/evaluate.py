@@ -72,7 +72,7 @@ def edit(
     if left_out := len(requests.left_out):
         warn(f"{left_out} of {len(cases.cases)} updates are left out, for instance: {requests.left_out[0]}")
     lm = asked.load(model, loading)
-    (planned,) = editing.prepare_methods(lm, choice, callbacks=on_screen())
+    (planned,), tuned = needs.prepare(lm, choice, cases, quiet=json_)
     if not json_:
         say(f"{planned.printed_name}: making {_updates(len(requests.asked))}; settings: {planned.source}")
     made = editing.edit_from_updates(lm, planned, requests)
@@ -84,7 +84,7 @@ def edit(
     about = describe(made) | {"seconds": made.about["seconds"], "settings_from": planned.source, "edit": str(out)}
     if json_:
         more = {"settings": made.about["settings"], "objects": objects.to_dicts(), "preferred": counts}
-        print_json(about | {"skipped": left_out} | more)
+        print_json(about | {"skipped": left_out, "tuned": [one.record() for one in tuned]} | more)
         return
     _print_edit(objects, counts, about, out, save_model)
 
@@ -266,7 +266,6 @@ def evaluate(
 
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
-    from anachron.evaluate.editing import prepare_methods
     from anachron.report.edits.evaluated import evaluate_updates
     from anachron.report.paper_tables import check_style
 
@@ -276,7 +275,7 @@ def evaluate(
     cases = selected.load(updates)
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
-    planned = prepare_methods(lm, choice, callbacks=on_screen())
+    planned, tuned = needs.prepare(lm, choice, cases, settings.measures, quiet=json_)
     if not json_:
         for one in planned:
             say(f"{one.printed_name}: settings: {one.source}")
@@ -292,6 +291,7 @@ def evaluate(
             "notes": evaluated.notes, "run": str(out), "left_out": dict(cases.left_out),
             "not_asked": evaluated.record["not_asked"], "old_ends_unknown": evaluated.record["old_ends_unknown"],
             "past_wordings_unknown": evaluated.record["past_wordings_unknown"],
+            "tuned": [one.record() for one in tuned],
         })  # fmt: skip
     else:
         _print_evaluation(evaluated, cases.left_out, out)

@@ -10,6 +10,10 @@ from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 
+# What may be searched of a setting (`Method.tunable`): factors of its value, or places in a model's depth.
+RATES = (0.1, 0.3, 3.0, 10.0)
+STEPS = (0.5, 2.0)
+DEPTHS = (0.0, 0.2, 0.4, 0.6, 0.8)
 INSERTING = ("ReplaceObject", "AddObject", "AddRelation", "AddEntity")
 REMOVING = (*INSERTING, "Archive")
 
@@ -91,7 +95,8 @@ class Method:
     where memory may not hold all at once.
 
     presets: by the name of a model in `anachron.edit.presets`. width_scaled: settings that are scaled with the width of
-    the MLP for other models.
+    the MLP for other models. tunable: what a search may try of a setting (`anachron.advise.tune`), the most telling
+    first: factors of its value, and of layers relative depths from 0 to 1, at which their middle is put.
     """
 
     name: str
@@ -111,6 +116,7 @@ class Method:
     size: Callable[[LanguageModel, Any, Sites], int] | None = None
     presets: Mapping[str, Preset] = field(default_factory=dict)
     width_scaled: tuple[str, ...] = ()
+    tunable: Mapping[str, Sequence[float]] = field(default_factory=dict)
     printed_name: Callable[[Mapping[str, Any]], str] | None = None
 
 

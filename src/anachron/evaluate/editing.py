@@ -15,7 +15,7 @@ from anachron.edit.corpus import BUNDLED, Corpus, open_corpus
 from anachron.edit.covariance.collect import cache_folder, check_settings, collect_covariance
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit
-from anachron.edit.methods import check_scenarios
+from anachron.edit.methods import check_scenarios, method_named
 from anachron.edit.methods.mend import MendNetwork
 from anachron.edit.plan import Planned, parse_method, plan_edits
 from anachron.edit.requests import EditRequest
@@ -46,6 +46,17 @@ class MethodChoice:
     def check_scenarios(self, cases: CaseSet) -> None:
         """Raise `ConfigError` where no method supports the scenario of one of the updates."""
         check_scenarios([parse_method(name)[0] for name in self.methods], {case.scenario for case in cases.cases})
+
+    def changes_of(self, name: str) -> dict[str, Any]:
+        """The settings that are changed of a method, which may be named with its variant."""
+        method, _ = parse_method(name)
+        of_it = [values for given, values in self.changes.items() if method_named(given).name == method]
+        return {setting: value for values in of_it for setting, value in values.items()}
+
+    def only(self, name: str, changes: Mapping[str, Any]) -> "MethodChoice":
+        """This choice of one of its methods alone, with further settings of it changed."""
+        all_changes = {**self.changes_of(name), **changes}
+        return replace(self, methods=(name,), changes={parse_method(name)[0]: all_changes} if all_changes else {})
 
 
 def choose_methods(
