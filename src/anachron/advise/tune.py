@@ -151,7 +151,7 @@ def tune_method(
     weights, callbacks = checked_weights(weights), callbacks or Callbacks()
     (planned,) = prepare_methods(lm, choice, callbacks=callbacks)
     label, given = planned.label, choice.changes_of(planned.method)
-    arms = _arms_of(planned)
+    arms = arms_of(planned)
     start = {name: getattr(planned.settings, name) for name in method_named(planned.method).tunable}
     start = {name: value for name, value in start.items() if name not in given and arms(name, value)}
     if not start:
@@ -282,7 +282,7 @@ class _Trying:
                 run.write(name, other.read_file(name))
 
 
-def _arms_of(planned: Planned) -> Arms:
+def arms_of(planned: Planned) -> Arms:
     """What its method says may be tried (`anachron.edit.method.Method.tunable`), outwards from a value; no value of a
     setting that is None, 0 or empty."""
     tunable, layers = method_named(planned.method).tunable, 0 if planned.sites is None else planned.sites.layers

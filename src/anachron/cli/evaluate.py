@@ -190,7 +190,7 @@ class EvaluationOptions:
     ] = None
     ways: Annotated[
         str | None,
-        typer.Option(
+        setting(
             help="With --dated: how to ask, any of prompt, paraphrase, question, separated by commas. Default: all."
         ),
     ] = None
