@@ -158,12 +158,16 @@ def tune_method(
         return Tuned(planned)
     held = held_out(cases.cases)
     assert {case.subject for case in cases.cases}.isdisjoint(case.subject for case in held.cases.cases)
-    identity = {
-        "model": lm.identity(), "edit_prefix": lm.prefix or None, "format": lm.style.kind, "method": planned.identity(),
-        "sites": asdict(planned.sites) if planned.sites else None, "searched": list(start), "weights": weights,
+    asked = {  # what the unedited model's scores depend on, which all methods share
+        "model": lm.identity(), "edit_prefix": lm.prefix or None, "format": lm.style.kind,
         "updates": held.cases.fingerprint(), "measures": asdict(measures), "version": versions()["anachron"],
     }  # fmt: skip
-    folder = (choice.cache or cache_folder()) / "tune" / json_fingerprint(identity)[:16]
+    of_method = {
+        "method": planned.identity(), "sites": asdict(planned.sites) if planned.sites else None,
+        "searched": list(start), "weights": weights,
+    }  # fmt: skip
+    names = (json_fingerprint(one)[:16] for one in (asked, of_method))
+    folder = (choice.cache or cache_folder()).joinpath("tune", *names)
     with locked(folder / ".lock", folder, waiting=callbacks.warn):
         trying = _Trying(
             lm, choice.only(label, {}), held, EvaluateSettings(measures=measures), weights, folder, callbacks
@@ -182,8 +186,9 @@ def coordinate_search(
 ) -> tuple[list[Trial], int]:  # fmt: skip
     """All trials in their order, and the place of the best; of equal ones, the first.
 
-    arms: values to try of a setting, by its name and its value so far, in sequences that lead away from that value: one
-    is followed no further once a trial is worse than where it began. trial: never asked twice for the same values.
+    arms: values to try of a setting, by its name and its value so far, in sequences that lead away from that value. One
+    is followed no further once a trial is worse than where it began; once one of several values gained, those behind it
+    wait for the next round. trial: never asked twice for the same values.
     minutes: of the seconds that the trials say they took.
     """
     tried: dict[str, Trial] = {}
@@ -211,6 +216,8 @@ def coordinate_search(
                         return best, True
                     if one.balance < base.balance - ROUNDING:
                         break
+                if best is not base and len(arm) > 1:  # the other way along a line would lead down
+                    break
         return best, False
 
     best = tried_with(start)
@@ -271,7 +278,7 @@ class _Trying:
 
     def _share_clean(self, out: Path) -> None:
         """Begin a trial's run with the unedited model's scores of another, which are the same and take as long."""
-        known = [path.parent for path in sorted(self.folder.glob(f"*/{RUN_FILE}"))]
+        known = [path.parent for path in sorted(self.folder.parent.glob(f"*/*/{RUN_FILE}"))]
         runs = [run for run in map(RunFolder.read, known) if run.is_done]
         if out in known or not runs:
             return
@@ -292,8 +299,8 @@ def arms_of(planned: Planned) -> Arms:
             return []
         if name in LAYER_FIELDS:
             return [[other] for part in tunable[name] if (other := _at_depth(value, part, layers)) != value]
-        smaller, larger = (sorted(f for f in tunable[name] if (f > 1) is side) for side in (False, True))
-        ways = [[_times(value, factor) for factor in way] for way in (smaller[::-1], larger)]
+        larger, smaller = (sorted(f for f in tunable[name] if (f > 1) is side) for side in (True, False))
+        ways = [[_times(value, factor) for factor in way] for way in (larger, smaller[::-1])]
         return [[other for other in way if other != value] for way in ways]
 
     return arms
