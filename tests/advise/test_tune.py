@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anachron.advise.balance import WEIGHTS
 from anachron.advise.held_out import MOST, NEIGHBOURS, held_out
-from anachron.advise.tune import LEVEL, Trial, Tuned, arms_of, chance, coordinate_search, tune_method
+from anachron.advise.tune import LEVEL, Trial, Trying, Tuned, arms_of, chance, coordinate_search, tune_method
 from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError
 from anachron.data.updates.case_records import Rewrite
@@ -26,6 +27,7 @@ from anachron.edit.methods import METHODS, method_named
 from anachron.edit.plan import Planned, plan_edits
 from anachron.edit.presets import LAYER_FIELDS, changed, preset
 from anachron.evaluate.editing import choose_methods
+from anachron.evaluate.run import EvaluateSettings
 from anachron.io.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
@@ -288,16 +290,17 @@ def without_seconds(found: Tuned) -> list[tuple[Any, ...]]:
 @pytest.mark.full
 def test_a_rate_that_is_too_small_is_found_and_an_interrupted_search_goes_on(lm: LanguageModel, tmp_path: Path):
     whole = tune(lm, tmp_path / "whole", first := Bars())
-    assert first.titles == [f"tune FT, trial {number}" for number in range(1, 6)]
+    number = len(whole.trials)
+    assert 3 <= number <= 5 and first.titles == [f"tune FT, trial {n}" for n in range(1, number + 1)]
     assert whole.chosen.keys() == {"rate"} and whole.chosen["rate"] > whole.trials[0].values["rate"]
     assert whole.trials[whole.best].balance > whole.trials[0].balance + 0.1
     assert whole.planned.settings.rate == whole.chosen["rate"] and whole.planned.settings.steps == 1
     assert "steps" not in whole.trials[0].values  # it was given
     assert whole.planned.source.endswith("tuned on 16 held-out updates (all of the same relations): rate")
     with pytest.raises(KeyboardInterrupt):
-        tune(lm, tmp_path / "killed", Bars(interrupt=3))
+        tune(lm, tmp_path / "killed", Bars(interrupt=2))
     resumed = tune(lm, tmp_path / "killed", again := Bars())
-    assert again.titles == [f"tune FT, trial {number}" for number in range(3, 6)]
+    assert again.titles == [f"tune FT, trial {n}" for n in range(2, number + 1)]
     assert without_seconds(resumed) == without_seconds(whole)
     assert (resumed.chosen, resumed.p) == (whole.chosen, whole.p)
     assert without_seconds(tune(lm, tmp_path / "killed", third := Bars())) == without_seconds(whole)
@@ -334,7 +337,7 @@ def test_evaluate_tunes_first_and_records_it(tmp_path: Path, capsys: pytest.Capt
     assert run_command([*words, "--json"], False) == 0
     ft, prompt = json.loads(capsys.readouterr().out)["tuned"]
     assert prompt == {"method": "PROMPT", "chosen": {}, "best": {}, "p": 1.0, "trials": 0, "seconds": 0}
-    assert (ft["trials"], ft["held_out"], ft["same_relations"]) == (5, 16, 16)
+    assert ft["trials"] <= 5 and (ft["held_out"], ft["same_relations"]) == (16, 16)
     assert ft["best_balance"] > ft["before"] and ft["instead_of"].keys() == ft["chosen"].keys() == {"rate"}
     methods = json.loads((tmp_path / "run" / "run.json").read_text())["methods"]
     assert methods["FT"]["identity"]["settings"]["rate"] == ft["chosen"]["rate"]
@@ -344,7 +347,9 @@ def test_evaluate_tunes_first_and_records_it(tmp_path: Path, capsys: pytest.Capt
     shown = capsys.readouterr()
     said = " ".join((shown.out + shown.err).split())
     assert f"FT: tuned on 16 held-out updates (all of the same relations): rate {ft['instead_of']['rate']}" in said
-    assert f"balance {ft['before']:.3f} -> {ft['best_balance']:.3f}; 5 trials, {ft['seconds']:.0f} s" in said
+    assert (
+        f"balance {ft['before']:.3f} -> {ft['best_balance']:.3f}; {ft['trials']} trials, {ft['seconds']:.0f} s" in said
+    )
     assert "PROMPT: nothing to tune" in said
 
 
@@ -363,6 +368,16 @@ def test_what_does_not_go_together_is_refused(
     asked = ["edit", "demo", "--updates", "mini-updates", "--method", "FT", "--out", str(tmp_path / "e.safetensors")]
     assert run_command([*asked, *words], False) == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_setting_that_cannot_be_is_told_and_counts_as_nothing_made(lm: LanguageModel, tmp_path: Path):
+    told: list[str] = []
+    held = held_out([], 3)
+    trying = Trying(lm, choose_methods(["FT"]), held, EvaluateSettings(), WEIGHTS, tmp_path, Callbacks(told.append))
+    assert trying.trial({"layer": 99}).scores == [0.0] * 3
+    assert trying.trial({"layer": 99}).balance == 0  # as it was kept
+    (line,) = told
+    assert line.startswith('FT cannot be tried with {"layer": 99}: layer 99: the model has ')
 
 
 def test_one_method_at_a_time_with_a_budget(lm: LanguageModel):

@@ -51,13 +51,11 @@ class Trial:
     """One value of each setting that is searched.
 
     scores: a balance from 0 to 1 for each held-out update, 0 for one that could not be made. seconds: that it took.
-    failed: why none could be made.
     """
 
     values: Mapping[str, Any]
     scores: Sequence[float]
     seconds: float
-    failed: str | None = None
 
     @property
     def balance(self) -> float:
@@ -169,7 +167,7 @@ def tune_method(
     names = (json_fingerprint(one)[:16] for one in (asked, of_method))
     folder = (choice.cache or cache_folder()).joinpath("tune", *names)
     with locked(folder / ".lock", folder, waiting=callbacks.warn):
-        trying = _Trying(
+        trying = Trying(
             lm, choice.only(label, {}), held, EvaluateSettings(measures=measures), weights, folder, callbacks
         )
         tried, best = coordinate_search(start, arms, trying.trial, minutes=minutes, trials=trials)
@@ -240,7 +238,7 @@ def chance(tried: Sequence[Trial], best: int, subjects: Sequence[str]) -> float:
 
 
 @dataclass(frozen=True)
-class _Trying:
+class Trying:
     """Makes trials, and keeps them in a folder: each trial's run, and what came of it in `TRIALS_FILE`."""
 
     lm: LanguageModel
@@ -257,24 +255,24 @@ class _Trying:
         if key not in known:
             started = time.perf_counter()
             with self.callbacks.bar(f"tune {self.choice.methods[0]}, trial {len(known) + 1}") as bar:
-                scores, failed = self._scores(values, self.folder / key, replace(bar, warn=Callbacks().warn))
-            one = Trial(values, scores, time.perf_counter() - started, failed)
-            write_json(file, {**known, key: asdict(one)})
-            return one
-        return Trial(values, known[key]["scores"], known[key]["seconds"], known[key]["failed"])
+                scores = self._scores(values, self.folder / key, replace(bar, warn=Callbacks().warn))
+            known[key] = {"values": values, "scores": scores, "seconds": time.perf_counter() - started}
+            write_json(file, known)
+        return Trial(values, known[key]["scores"], known[key]["seconds"])
 
-    def _scores(self, values: Mapping[str, Any], out: Path, callbacks: Callbacks) -> tuple[list[float], str | None]:
+    def _scores(self, values: Mapping[str, Any], out: Path, callbacks: Callbacks) -> list[float]:
         """A balance for each update; 0 for those that are not made, so that no setting wins by making fewer."""
         cases, label = self.held.cases, self.choice.methods[0]
         try:
             (planned,) = prepare_methods(self.lm, self.choice.only(label, values), callbacks=callbacks)
         except (ConfigError, DataError, ModelError) as error:  # such as a layer where AlphaEdit finds no null space
-            return [0.0] * len(cases.cases), str(error)
+            self.callbacks.warn(f"{label} cannot be tried with {json.dumps(values)}: {error}")
+            return [0.0] * len(cases.cases)
         self._share_clean(out)
         done = run_evaluation(self.lm, cases, [planned], out, self.settings, callbacks=callbacks)
         rows = balances(done.tables, self.weights).filter(pl.col("way") != UNEDITED)
         of_case = dict(rows.select("case_id", pl.col(BALANCE).fill_null(0.0)).iter_rows())
-        return [of_case[case.case_id] for case in cases.cases], None
+        return [of_case[case.case_id] for case in cases.cases]
 
     def _share_clean(self, out: Path) -> None:
         """Begin a trial's run with the unedited model's scores of another, which are the same and take as long."""
