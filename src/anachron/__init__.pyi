@@ -1,5 +1,6 @@
 """The public names, each with the module that it is loaded from: the one list of them."""
 
+from .advise.tune import tune_method as tune_method
 from .analysis.analyses.crossed import crossed_matches as crossed_matches
 from .analysis.decoys import decoy_metrics as decoy_metrics
 from .analysis.metrics import fact_metrics as fact_metrics

@@ -9,7 +9,7 @@ from anachron.analysis.plots.words import counted
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions
-from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.output import print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, FOLDER
 from anachron.edit.methods import METHODS
 
@@ -74,14 +74,15 @@ def edit(
     requests = editing.update_requests(cases, choice.methods[0], skip=skip)
     _tell_left_out(requests)
     lm = lm or asked.load(model, loading)
-    (planned,) = editing.prepare_methods(lm, choice, callbacks=on_screen())
+    (planned,), tuned = needs.prepare(lm, choice, cases, quiet=json_)
     if not json_:
         say(f"{planned.printed_name}: making {_updates(len(requests.asked))}; settings: {planned.source}")
     made = editing.edit_from_updates(lm, planned, requests)
     save_edit(made, out)
     if save_model is not None:
         save_edited_model(lm, made, save_model)
-    _tell(lm, made, requests, shown, out=out, save_model=save_model, as_json=json_)
+    more = {"tuned": [one.record() for one in tuned]}
+    _tell(lm, made, requests, shown, more, out=out, save_model=save_model, as_json=json_)
 
 
 def _chosen(needs: MethodOptions, method: str, model: str, save_model: Path | None) -> "MethodChoice":
@@ -124,8 +125,8 @@ def _tell_left_out(requests: "UpdateRequests") -> None:
 
 
 def _tell(
-    lm: "LanguageModel", made: Any, requests: "UpdateRequests", shown: int, *, out: Path, save_model: Path | None,
-    as_json: bool,
+    lm: "LanguageModel", made: Any, requests: "UpdateRequests", shown: int, more: dict[str, Any], *, out: Path,
+    save_model: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure and print what an edit did, to its updates and to other facts."""
     from anachron.edit.storage import describe
@@ -139,7 +140,7 @@ def _tell(
     about = describe(made) | {"seconds": made.about["seconds"], "settings_from": made.about["settings_from"]}
     about |= {"edit": str(out), "skipped": len(requests.left_out), "unchanged": requests.unchanged}
     if as_json:
-        more = {"settings": made.about["settings"], "objects": objects.to_dicts(), "preferred": counts}
+        more |= {"settings": made.about["settings"], "objects": objects.to_dicts(), "preferred": counts}
         print_json(about | more | {"others": others})
     else:
         _print(objects, counts, others, about, save_model)

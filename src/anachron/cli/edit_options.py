@@ -1,7 +1,7 @@
 """What `edit` and `evaluate` ask for in common: options, and the methods that they name."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -9,11 +9,17 @@ import typer
 
 from anachron.cli.commands import MODEL, setting
 from anachron.cli.options import FormatOption, ModelOptions, TemplateOption
+from anachron.cli.output import on_screen, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anachron.advise.tune import Tuned
+    from anachron.data.updates.cases import CaseSet
+    from anachron.edit.plan import Planned
     from anachron.evaluate.editing import MethodChoice
+    from anachron.evaluate.measure import Measures
+    from anachron.lm.model import LanguageModel
 
 Updates = Annotated[
     str,
@@ -63,6 +69,16 @@ class MethodOptions:
             "--set", help="Override a preset setting: METHOD.NAME=VALUE, with VALUE as JSON; or a setting below."
         ),
     ] = None
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="First search each method's settings, on bundled updates of other subjects."),
+    ] = False
+    tune_minutes: Annotated[float | None, setting(help="Minutes to search settings of a method for. Default: 5.")] = (
+        None
+    )
+    tune_trials: Annotated[
+        int | None, setting(min=1, help="Number of settings to try. Default: as many as the minutes allow.")
+    ] = None
     site: Annotated[
         list[str] | None,
         setting("--site", help="Name the modules yourself: blocks=, mlp_in= (several joined by +), mlp_out=."),
@@ -70,8 +86,14 @@ class MethodOptions:
 
     def choose(self, methods: "Sequence[str]", model: str) -> "MethodChoice":
         """The methods with what they need, checked without the model of this name, as far as that goes."""
+        from anachron.core.errors import ConfigError
         from anachron.evaluate.editing import choose_methods
 
+        for option, value in (("--tune-minutes", self.tune_minutes), ("--set tune_trials", self.tune_trials)):
+            if value is not None and not self.tune:
+                raise ConfigError(f"{option} {value:g} is for --tune; add it, or leave this out")
+            if value is not None and not value > 0:
+                raise ConfigError(f"{option} {value:g}: give a number above 0")
         choice = choose_methods(
             methods, changes=_changes(self.set_), sites=_site_names(self.site), corpus=self.corpus,
             identity_covariance=self.no_covariance, tokens=self.corpus_tokens, regularise=self.regularise,
@@ -79,6 +101,30 @@ class MethodOptions:
         )  # fmt: skip
         choice.check_covariance(model)
         return choice
+
+    def prepare(
+        self, lm: "LanguageModel", choice: "MethodChoice", cases: "CaseSet", measures: "Measures | None" = None, *,
+        quiet: bool,
+    ) -> "tuple[list[Planned], list[Tuned]]":  # fmt: skip
+        """The methods, ready, and what was found by tuning them, where that is asked for.
+
+        measures: of the evaluation to come; what takes written text is left out of those of tuning.
+        """
+        from anachron.advise.tune import MINUTES, SCORES, tune_method
+        from anachron.evaluate.editing import prepare_methods
+
+        if not self.tune:
+            return prepare_methods(lm, choice, callbacks=on_screen()), []
+        tuned = []
+        for name in choice.methods:
+            found = tune_method(
+                lm, choice.only(name, {}), cases, minutes=self.tune_minutes or MINUTES, trials=self.tune_trials,
+                measures=replace(SCORES, dated=measures.dated if measures else None), callbacks=on_screen(),
+            )  # fmt: skip
+            tuned.append(found)
+            if not quiet:
+                say(str(found))
+        return [one.planned for one in tuned], tuned
 
 
 @dataclass(frozen=True, kw_only=True)

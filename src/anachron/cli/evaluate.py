@@ -99,7 +99,7 @@ class EvaluationOptions:
     ] = None
     ways: Annotated[
         str | None,
-        typer.Option(
+        setting(
             help="With --dated: how to ask, any of prompt, paraphrase, question, separated by commas. Default: all."
         ),
     ] = None
@@ -175,7 +175,6 @@ def evaluate(
 
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
-    from anachron.evaluate.editing import prepare_methods
     from anachron.report.edits.evaluated import evaluate_updates
     from anachron.report.paper_tables import check_style
 
@@ -185,7 +184,7 @@ def evaluate(
     cases = selected.load(updates)
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
-    planned = prepare_methods(lm, choice, callbacks=on_screen())
+    planned, tuned = needs.prepare(lm, choice, cases, settings.measures, quiet=json_)
     if not json_:
         for one in planned:
             say(f"{one.printed_name}: settings: {one.source}")
@@ -201,6 +200,7 @@ def evaluate(
             "notes": evaluated.notes, "run": str(out), "left_out": dict(cases.left_out),
             "not_asked": evaluated.record["not_asked"], "old_ends_unknown": evaluated.record["old_ends_unknown"],
             "past_wordings_unknown": evaluated.record["past_wordings_unknown"],
+            "tuned": [one.record() for one in tuned],
         })  # fmt: skip
     else:
         _print_evaluation(evaluated, cases.left_out, out)

@@ -10,6 +10,10 @@ from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 
+# What may be searched of a setting (`Method.tunable`): factors of its value, or places in a model's depth.
+RATES = (0.1, 0.3, 3.0, 10.0)
+STEPS = (0.5, 2.0)
+DEPTHS = (0.0, 0.2, 0.4, 0.6, 0.8)
 INSERTING = ("ReplaceObject", "AddObject", "AddRelation", "AddEntity")
 REMOVING = (*INSERTING, "Archive")
 
@@ -93,7 +97,8 @@ class Method:
 
     parts: the methods that it consists of (`anachron.edit.methods.combined`), each with settings under its own name.
     presets: by the name of a model in `anachron.edit.presets`. width_scaled: settings that are scaled with the width of
-    the MLP for other models.
+    the MLP for other models. tunable: what a search may try of a setting (`anachron.advise.tune`), the most telling
+    first: factors of its value, and of layers relative depths from 0 to 1, at which their middle is put.
     """
 
     name: str
@@ -115,6 +120,7 @@ class Method:
     parts: "tuple[Method, ...]" = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
     width_scaled: tuple[str, ...] = ()
+    tunable: Mapping[str, Sequence[float]] = field(default_factory=dict)
     printed_name: Callable[[Mapping[str, Any]], str] | None = None
 
     @property

@@ -71,6 +71,16 @@ class MethodChoice:
         needing = [name for name in self.methods if method_named(parse_method(name)[0]).needs_covariance]
         if needing and self.covariance_of(model) == "missing":
             raise ConfigError(f"{needing[0]} needs a covariance, and for {model} none is at hand: {GIVE_TEXT}")
+    def changes_of(self, name: str) -> dict[str, Any]:
+        """The settings that are changed of a method, which may be named with its variant."""
+        method, _ = parse_method(name)
+        of_it = [values for given, values in self.changes.items() if method_named(given).name == method]
+        return {setting: value for values in of_it for setting, value in values.items()}
+
+    def only(self, name: str, changes: Mapping[str, Any]) -> "MethodChoice":
+        """This choice of one of its methods alone, with further settings of it changed."""
+        all_changes = {**self.changes_of(name), **changes}
+        return replace(self, methods=(name,), changes={parse_method(name)[0]: all_changes} if all_changes else {})
 
 
 def choose_methods(

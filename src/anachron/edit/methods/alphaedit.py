@@ -13,7 +13,17 @@ import torch
 from anachron.core.errors import ConfigError, DataError
 from anachron.edit.base import Edit, LowRank
 from anachron.edit.covariance.second_moment import SecondMoment
-from anachron.edit.method import NOTHING, CovarianceUse, Method, Preset, Resources, of_several_layers
+from anachron.edit.method import (
+    DEPTHS,
+    NOTHING,
+    RATES,
+    STEPS,
+    CovarianceUse,
+    Method,
+    Preset,
+    Resources,
+    of_several_layers,
+)
 from anachron.edit.passes.spread import Insert, SpreadSettings, spread
 from anachron.edit.requests import EditRequest
 from anachron.io.files import Json
@@ -185,4 +195,5 @@ ALPHAEDIT = Method(
              "ridge": 1.0, "context_starts": ()}
         ),
     },
+    tunable={"rate": RATES, "layers": DEPTHS, "steps": STEPS},
 )  # fmt: skip

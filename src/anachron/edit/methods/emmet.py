@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anachron.edit.base import Edit
-from anachron.edit.method import NOTHING, Method, Preset, Resources, of_one_layer
+from anachron.edit.method import DEPTHS, NOTHING, RATES, STEPS, Method, Preset, Resources, of_one_layer
 from anachron.edit.passes.spread import SpreadSettings, by_ridge, spread
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
@@ -45,4 +45,5 @@ EMMET = Method(
         ),
         "demo": Preset({"layer": 1, "rate": 2.0, "clamp": 10.0, "context_starts": ()}),
     },
+    tunable={"rate": RATES, "layer": DEPTHS, "steps": STEPS},
 )  # fmt: skip

@@ -12,7 +12,7 @@ import torch
 
 from anachron.core.errors import ConfigError
 from anachron.edit.base import Dense, Edit, model_fingerprint
-from anachron.edit.method import NOTHING, REMOVING, Method, Preset, Resources
+from anachron.edit.method import DEPTHS, NOTHING, RATES, REMOVING, STEPS, Method, Preset, Resources
 from anachron.edit.passes.forward import fit_apart, fit_together
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark_targets
@@ -122,6 +122,7 @@ FT = Method(
         "Qwen2.5-7B": Preset({"layer": 27}, "zjunlp/EasyEdit hparams/FT/qwen2.5-7b.yaml", _EASY_EDIT),
         "demo": Preset({"layer": 4, "rate": 5e-3}),
     },
+    tunable={"rate": RATES, "layer": DEPTHS, "steps": STEPS},
 )  # fmt: skip
 FT_L = Method(
     "FT+L", FtSettings, ft_inside_a_box, needs_subject=False, scenarios=REMOVING, size=_size,
@@ -133,4 +134,5 @@ FT_L = Method(
         "Llama-7B": Preset({"layer": 0, "eps": 5e-5}, note="as GPT-J"),
         "demo": Preset({"layer": 0, "rate": 3e-3, "eps": 7e-3}),
     },
+    tunable={"eps": (*RATES, 100.0), "rate": RATES, "layer": DEPTHS, "steps": STEPS},
 )  # fmt: skip

@@ -13,7 +13,7 @@ import torch
 from anachron.core.errors import DataError
 from anachron.edit.base import Edit, model_fingerprint, owner_of
 from anachron.edit.carried.memory import Codebook, Memory, replacing, side_by_side, suspended
-from anachron.edit.method import NOTHING, Method, Preset, Resources
+from anachron.edit.method import NOTHING, RATES, Method, Preset, Resources
 from anachron.edit.passes.forward import fit_apart, values_at_subject
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, Marked, MarkedTarget, mark_targets
@@ -140,4 +140,5 @@ GRACE = Method(
         "Qwen2.5-7B": Preset({"layer": 18, "steps": 50}, _EASY + "qwen2.5-7b.yaml"),
         "demo": Preset({"layer": 4, "radius": 35.0, "steps": 50}),
     },
+    tunable={"radius": (*RATES, 30.0, 100.0), "rate": RATES},
 )  # fmt: skip

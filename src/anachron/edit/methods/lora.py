@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Edit, LowRank, model_fingerprint, owner_of
-from anachron.edit.method import NOTHING, REMOVING, Method, Resources
+from anachron.edit.method import NOTHING, RATES, REMOVING, STEPS, Method, Resources
 from anachron.edit.passes.batched_adapters import ModuleAdapters, adding_output, device_of
 from anachron.edit.passes.forward import fit_apart, fit_together
 from anachron.edit.passes.frozen import frozen
@@ -125,8 +125,11 @@ def _start(shape: tuple[int, int], rank: int, chance: torch.Generator) -> tuple[
     return torch.zeros(outputs, rank), right
 
 
-LORA = Method("LoRA", LoraSettings, lora, readable_weights=False, needs_subject=False, scenarios=REMOVING, size=_size)
+LORA = Method(
+    "LoRA", LoraSettings, lora, readable_weights=False, needs_subject=False, scenarios=REMOVING, size=_size,
+    tunable={"rate": RATES, "steps": STEPS},
+)  # fmt: skip
 LORA_MERGE = Method(
     "LoRA-Merge", LoraMergeSettings, lora_merge, readable_weights=False, needs_subject=False, scenarios=REMOVING,
-    size=_size,
+    size=_size, tunable={"rate": RATES, "steps": STEPS},
 )  # fmt: skip

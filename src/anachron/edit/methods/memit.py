@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anachron.edit.base import Edit
-from anachron.edit.method import NOTHING, Method, Preset, Resources, of_several_layers
+from anachron.edit.method import DEPTHS, NOTHING, RATES, STEPS, Method, Preset, Resources, of_several_layers
 from anachron.edit.passes.spread import SpreadSettings, by_ridge, spread
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
@@ -61,5 +61,6 @@ MEMIT = Method(
         ),
         "demo": Preset({"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}),
     },
+    tunable={"rate": RATES, "layers": DEPTHS, "steps": STEPS},
     width_scaled=("weight",),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from functools import partial
 
 from anachron.edit.base import Edit, LowRank, edited, model_fingerprint
 from anachron.edit.covariance.second_moment import SecondMoment
-from anachron.edit.method import NOTHING, Method, Preset, Resources, of_one_layer
+from anachron.edit.method import DEPTHS, NOTHING, RATES, STEPS, Method, Preset, Resources, of_one_layer
 from anachron.edit.passes.context_sampling import STARTS
 from anachron.edit.passes.keys import inverse_times, keys_and_outputs
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
@@ -86,4 +86,5 @@ ROME = Method(
         ),
         "demo": Preset({"layer": 1, "rate": 2.0, "clamp": 10.0, "context_lengths": ((5, 10), (10, 10))}),
     },
+    tunable={"rate": RATES, "layer": DEPTHS, "steps": STEPS},
 )  # fmt: skip
