@@ -26,13 +26,12 @@ class Network(Protocol):
 class Resources:
     """What methods need besides the model.
 
-    covariance: module -> C; None takes the identity instead, on request. network: a trained one. earlier: the edits in
-    force, for a method that spares them.
+    covariance: module -> C; None takes the identity instead, on request. network: a trained one. The edits in force,
+    which some methods spare, are those of the model (`anachron.edit.base.keys_in_force`).
     """
 
     covariance: Mapping[str, SecondMoment] | None = field(default_factory=dict)
     network: Network | None = None
-    earlier: Edit | None = None
 
 
 NOTHING = Resources()

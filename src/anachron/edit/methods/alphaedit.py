@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from anachron.core.errors import ConfigError, DataError
-from anachron.edit.base import Edit, LowRank
+from anachron.edit.base import Edit, LowRank, keys_in_force
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.method import NOTHING, CovarianceUse, Method, Preset, Resources, of_several_layers
 from anachron.edit.passes.spread import Insert, SpreadSettings, spread
@@ -88,14 +88,15 @@ def alphaedit(
 ) -> list[Edit]:  # fmt: skip
     """dW' = (P (K K' + Kp Kp') + ridge I)^-1 P K R' of all requests at once, or of each one apart.
 
-    Kp: keys of the edits made before. An edit is about its ``null_space``, a record of each module. Raises
+    Kp: keys of the edits in force. An edit is about its ``null_space``, a record of each module. Raises
     `ConfigError` without a covariance, `DataError` where no direction of it counts as empty.
     """
     null_spaces = _null_spaces(of_several_layers(settings, sites), settings, resources.covariance)
+    earlier = keys_in_force(lm)
 
     def solve(module: str, keys: torch.Tensor) -> Insert:
-        before = None if resources.earlier is None else resources.earlier.keys.get(module)
         basis = null_spaces[module].basis.to(keys)
+        before = earlier.get(module)
         return lambda chosen, residual: null_space_change(keys[:, chosen], residual, basis, settings.ridge, before)
 
     edits = spread(

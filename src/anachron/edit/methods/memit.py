@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anachron.edit.base import Edit
+from anachron.edit.base import Edit, keys_in_force
 from anachron.edit.method import NOTHING, Method, Preset, Resources, of_several_layers
 from anachron.edit.passes.spread import SpreadSettings, by_ridge, spread
 from anachron.edit.requests import EditRequest
@@ -31,10 +31,10 @@ def memit(
     """Equation 14: dW = R K' (lambda C + K K')^-1 a layer, all requests at once, or each one apart; see `spread`.
 
     K: keys, R: residuals, of the requests in columns. With ``spare_earlier`` K K' + Kp Kp' takes the place of K K', Kp
-    the keys of the edits made before.
+    the keys of the edits in force.
     """
     spare = settings.spare_earlier
-    earlier = resources.earlier.keys if spare and resources.earlier is not None else None
+    earlier = keys_in_force(lm) if spare else None
     solve = by_ridge(resources.covariance, settings.weight, earlier)
     return spread(
         lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=spare
