@@ -41,7 +41,7 @@ def edit(
     ],
     out: Annotated[Path, typer.Option(help="File for the edit: .safetensors."), FILE],
     save_model: Annotated[
-        Path | None, typer.Option(help="Also write the edited model to a new Hugging Face folder."), FOLDER
+        Path | None, typer.Option(help="Also write the edited model to a new or empty Hugging Face folder."), FOLDER
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be made.")] = False,
     shown: Annotated[
@@ -107,14 +107,15 @@ def _check_outputs(method: str, out: Path, save_model: Path | None) -> None:
     from anachron.core.errors import ConfigError
     from anachron.edit.methods import method_named
     from anachron.edit.plan import parse_method
+    from anachron.lm.saving import require_new
 
     if out.suffix != ".safetensors":
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
     of_edit = method_named(parse_method(method)[0])
     if save_model is not None and not of_edit.changes_weights:
         raise ConfigError(f"--save-model: {of_edit.name} changes no weights, so there is no edited model to save")
-    if save_model is not None and save_model.exists():
-        raise ConfigError(f"--save-model {save_model} already exists; choose another folder")
+    if save_model is not None:
+        require_new(save_model, "the edited model")
 
 
 @dataclass(frozen=True, kw_only=True)

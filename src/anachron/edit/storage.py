@@ -140,7 +140,7 @@ def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None
     """Write the model with the edit in its weights as a Hugging Face folder, whole or not at all.
 
     Raises `ConfigError` for an edit that is no change of weights or of a quantised model's, whose weights cannot be
-    written, and for a folder that is there already.
+    written, and for a folder with something in it.
     """
     if edit.prefix:
         raise ConfigError("an edit by PROMPT changes no weights, so there is no edited model to save; save the edit")
