@@ -89,8 +89,9 @@ class Method:
     the text that the model reads, or puts a memory beside the weights. size: how many numbers it trains for an edit,
     where memory may not hold all at once.
 
-    presets: by the name of a model in `anachron.edit.presets`. width_scaled: settings that are scaled with the width of
-    the MLP for other models.
+    presets: by the name of a model in `anachron.edit.presets`. For other models: width_scaled, settings that are scaled
+    with the width of the MLP; elsewhere, settings that differ; scale_bound, settings that depend on the scale of a
+    model's weights or states, and so are the first to be changed where nobody tuned them.
     """
 
     name: str
@@ -110,6 +111,8 @@ class Method:
     size: Callable[[LanguageModel, Any, Sites], int] | None = None
     presets: Mapping[str, Preset] = field(default_factory=dict)
     width_scaled: tuple[str, ...] = ()
+    elsewhere: Mapping[str, Any] = field(default_factory=dict)
+    scale_bound: tuple[str, ...] = ()
     printed_name: Callable[[Mapping[str, Any]], str] | None = None
 
 

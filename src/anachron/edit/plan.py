@@ -12,7 +12,7 @@ from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
 from anachron.edit.methods import method_named, printed_name
-from anachron.edit.presets import LAYER_FIELDS, changed
+from anachron.edit.presets import LAYER_FIELDS, changed, scaling
 from anachron.io.files import Json
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import NO_SITES, Sites, weight_of
@@ -120,7 +120,7 @@ def _ready(planned: Planned, modules: Sequence[str], collected: Mapping[str, Sec
     use = method.covariance_use(planned.settings, modules, covariance)
     source = f"{planned.source}; {use.summary}" if use.summary else planned.source
     resources = replace(planned.resources, covariance=covariance)
-    return replace(planned, source=source, resources=resources, warnings=use.warnings)
+    return replace(planned, source=source, resources=resources, warnings=planned.warnings + use.warnings)
 
 
 def _planned(
@@ -130,12 +130,14 @@ def _planned(
     method = method_named(name)
     sites = sites or sites_for(method, lm)
     settings, source = settings_for(name, lm, sites)
+    set_by_hand: list[str] = []
     for given, wanted in changes.items():
         if method_named(given) is method:
             if method.needs_network:
                 raise ConfigError(f"the settings of {name} are those of its network; train another with train-mend")
             settings = changed(settings, name, dict(wanted))
             source += f", changed: {', '.join(wanted)}"
+            set_by_hand += wanted
     if method.needs_network and network is None:
         raise ConfigError(f"{name} needs its trained network: train one with anachron train-mend, give it with --mend")
     if method.needs_network and network is not None:
@@ -146,7 +148,10 @@ def _planned(
             weight_of(lm.model, sites.mlp_out(layer))
     settings = with_contexts(lm, settings)
     resources = Resources(network=network if method.needs_network else None)
-    return Planned(method=name, settings=settings, source=source, resources=resources, sites=sites)
+    warnings = () if method.needs_network else scaling(method, lm, sites, set_by_hand)
+    return Planned(
+        method=name, settings=settings, source=source, resources=resources, sites=sites, warnings=warnings
+    )  # fmt: skip
 
 
 def _layers(settings: Any) -> Sequence[int]:

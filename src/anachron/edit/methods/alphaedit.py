@@ -152,10 +152,11 @@ def null_space_change(
 
 
 _AUTHORS = "jianghoucheng/AlphaEdit hparams/AlphaEdit/"
+_QWEN = {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3, "ridge": 1.0}
 
 ALPHAEDIT = Method(
     "AlphaEdit", AlphaEditSettings, alphaedit, of_several_layers, factorise=SecondMoment.eigen,
-    covariance_use=null_space_use,
+    covariance_use=null_space_use, scale_bound=("threshold", "relative_threshold"),
     presets={
         "GPT-J": Preset({"layers": (3, 4, 5, 6, 7, 8)}, _AUTHORS + "EleutherAI_gpt-j-6B.json"),
         "GPT-2-XL": Preset({"layers": (13, 14, 15, 16, 17), "steps": 20}, _AUTHORS + "gpt2-xl.json"),
@@ -165,10 +166,8 @@ ALPHAEDIT = Method(
         "Llama-3-8B": Preset(
             {"layers": (4, 5, 6, 7, 8), "rate": 0.1, "context_lengths": ((9, 5),)}, _AUTHORS + "Llama3-8B.json"
         ),
-        "Qwen2.5-7B": Preset(
-            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3, "ridge": 1.0},
-            "zjunlp/EasyEdit hparams/AlphaEdit/qwen2.5-7b.yaml",
-        ),
+        "Qwen2.5-7B": Preset(_QWEN, "zjunlp/EasyEdit hparams/AlphaEdit/qwen2.5-7b.yaml"),
+        "Qwen3.5-9B": Preset(_QWEN, "zjunlp/EasyEdit hparams/AlphaEdit/qwen3.5-9b.yaml"),
         "demo": Preset(
             {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "threshold": None, "relative_threshold": 0.01,
              "ridge": 1.0, "context_starts": ()}

@@ -41,6 +41,9 @@ def memit(
     )
 
 
+_EASY = "zjunlp/EasyEdit hparams/MEMIT/"
+_LATER = {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3}
+
 MEMIT = Method(
     "MEMIT", MemitSettings, memit, of_several_layers,
     presets={
@@ -48,17 +51,14 @@ MEMIT = Method(
         "GPT-2-XL": Preset(
             {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0}, "kmeng01/memit hparams/MEMIT/gpt2-xl.json"
         ),
-        "Llama-7B": Preset(
-            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3, "context_lengths": ((9, 5),)},
-            "zjunlp/EasyEdit hparams/MEMIT/llama-7b.yaml",
-        ),
+        "Llama-7B": Preset(_LATER | {"context_lengths": ((9, 5),)}, _EASY + "llama-7b.yaml"),
+        "Llama-3.2-3B": Preset(_LATER | {"context_lengths": ((9, 5),)}, _EASY + "llama3.2-3b.yaml"),
+        "Mistral-7B": Preset(_LATER | {"context_lengths": ((9, 5),)}, _EASY + "mistral-7b.yaml"),
         "Llama-3-8B": Preset(
             {"layers": (4, 5, 6, 7, 8), "rate": 0.1, "context_lengths": ((9, 5),)},
             "jianghoucheng/AlphaEdit hparams/MEMIT/Llama3-8B.json",
         ),
-        "Qwen2.5-7B": Preset(
-            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3}, "zjunlp/EasyEdit hparams/MEMIT/qwen2.5-7b.yaml"
-        ),
+        "Qwen2.5-7B": Preset(_LATER, _EASY + "qwen2.5-7b.yaml"),
         "demo": Preset({"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}),
     },
     width_scaled=("weight",),

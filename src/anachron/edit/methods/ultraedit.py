@@ -180,23 +180,23 @@ def ridge_regression(x: torch.Tensor, v: torch.Tensor, ridge: float, dtype: torc
     return Dense(torch.linalg.solve(gram, x.T @ v).T.to(dtype))
 
 
-_EASY = "zjunlp/EasyEdit hparams/UltraEdit/"
-_UP = (18, 19, 20, 21, 22, 23, 24)
+_AUTHORS = "XiaojieGu/UltraEdit config/model/"
+_UP, _TO_26 = (18, 19, 20, 21, 22, 23, 24), (18, 19, 20, 21, 22, 23, 24, 25, 26)
+_LAST = (52, 53, 54, 55, 56, 57, 58, 59, 60)
 
 ULTRAEDIT = Method(
-    "UltraEdit", UltraEditSettings, ultraedit, needs_subject=False,
+    "UltraEdit", UltraEditSettings, ultraedit, needs_subject=False, elsewhere={"rate": None}, scale_bound=("rate",),
     presets={
-        "GPT-J": Preset({"layers": (*_UP, 25, 26)}, _EASY + "gpt-j-6B.yaml"),
-        "Llama-7B": Preset({"layers": (29, 30), "batch": 100}, note="as Mistral-7B"),
+        "GPT-J": Preset({"layers": _TO_26}, _AUTHORS + "gpt-j.yaml"),
+        "Llama-7B": Preset({"layers": (29, 30)}, note="as Mistral-7B"),
         "Llama-3-8B": Preset(
-            {"layers": (), "gate_layers": (11, 12, 13, 14, 15), "up_layers": _UP, "batch": 100},
-            _EASY + "llama3-8b-instruct.yaml",
+            {"layers": (), "gate_layers": (11, 12, 13, 14, 15), "up_layers": _UP}, _AUTHORS + "llama-3-instruct.yaml"
         ),
-        "Mistral-7B": Preset({"layers": (29, 30), "batch": 100}, _EASY + "mistral-7b.yaml"),
+        "Mistral-7B": Preset({"layers": (29, 30)}, _AUTHORS + "mistral-7b.yaml"),
         "Qwen2.5-7B": Preset(
-            {"layers": (), "gate_layers": (*_UP, 25, 26), "up_layers": (*_UP, 25, 26), "batch": 100},
-            _EASY + "qwen2.5-7b.yaml",
+            {"layers": (), "gate_layers": _TO_26, "up_layers": _TO_26}, _AUTHORS + "qwen2.5-7b.yaml"
         ),
-        "demo": Preset({"layers": (2, 3, 4), "rate": 5e-3}),
+        "Gemma-3-27B": Preset({"layers": (), "gate_layers": _LAST, "up_layers": _LAST}, _AUTHORS + "gemma-3-27b.yaml"),
+        "demo": Preset({"layers": (2, 3, 4), "rate": 5e-3, "tokens": ALL}),
     },
 )  # fmt: skip
