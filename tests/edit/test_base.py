@@ -106,7 +106,11 @@ def test_an_edit_that_is_not_in_a_sum_is_refused():
             one + one - stranger
     now, then = Edit(prefix="Now. "), Edit(prefix="Then. ")
     assert (now + then + now - then).prefix == "Now. Now. " and (now + then + now - now).prefix == "Then. Now. "
-    for whole, removed, missing in ((now, then, "1 of 1"), (one, one + two, "1 of 2"), (one + two, one + one, "1 of 2")):
+    for whole, removed, missing in (
+        (now, then, "1 of 1"),
+        (one, one + two, "1 of 2"),
+        (one + two, one + one, "1 of 2"),
+    ):
         with pytest.raises(ConfigError, match=f"{missing} edits to be taken out are not among the {whole.count} of"):
             whole - removed
     with pytest.raises(ModelError, match="edits of two models"):
@@ -131,7 +135,10 @@ def test_only_what_was_added_can_be_taken_out(held: list[Edit], data: Any):
 
 def alike(one: Edit, other: Edit) -> bool:
     """Whether two edits hold the same numbers and text."""
-    pairs = [(one.deltas, other.deltas), ({n: Dense(k) for n, k in one.keys.items()}, {n: Dense(k) for n, k in other.keys.items()})]
+    pairs = [
+        (one.deltas, other.deltas),
+        ({n: Dense(k) for n, k in one.keys.items()}, {n: Dense(k) for n, k in other.keys.items()}),
+    ]
     return one.prefix == other.prefix and all(
         a.keys() == b.keys()
         and all(
@@ -192,7 +199,9 @@ def test_edits_on_two_devices_add_up_on_the_first():
         {"x": LowRank(numbers(0, OUT, 1), numbers(1, 1, INS)), "y": Dense(numbers(2, OUT, INS), numbers(3, OUT))}
     )
     other = {n: type(d)(*(t.to("meta") for t in vars(d).values())) for n, d in here.deltas.items()}
-    there = Edit(other, keys={"x": numbers(4, 1, INS).to("meta")}, parts=(("as read", 1.0),))  # meta has no bytes to sum
+    there = Edit(
+        other, keys={"x": numbers(4, 1, INS).to("meta")}, parts=(("as read", 1.0),)
+    )  # meta has no bytes to sum
     total = there + Edit(here.deltas, keys={"x": numbers(4, 1, INS)})
     assert {t.device.type for d in total.deltas.values() for t in vars(d).values()} == {"meta"}
     assert total.keys["x"].shape == (2, INS) and total.deltas["x"].rank == 2

@@ -203,8 +203,12 @@ def test_a_ridge_of_emmet_is_the_published_weight_of_c_times_what_is_added():
             {"layer": round(5 * 15 / 31)},
             "Mistral-7B by relative depth: 32 layers to 16",
         ),
-        (transformers.Gemma3TextConfig(num_hidden_layers=18, intermediate_size=2048), "UltraEdit",
-         {"gate_layers": (14, 15, 16, 17), "up_layers": (14, 15, 16, 17), "layers": (), "rate": None}, "Gemma-3-27B"),
+        (
+            transformers.Gemma3TextConfig(num_hidden_layers=18, intermediate_size=2048),
+            "UltraEdit",
+            {"gate_layers": (14, 15, 16, 17), "up_layers": (14, 15, 16, 17), "layers": (), "rate": None},
+            "Gemma-3-27B",
+        ),
         (QWEN_3_5, "MEMIT", {"layers": (5, 6, 7, 8, 9)}, "Qwen2.5-7B by relative depth: 28 layers to 32"),
         (transformers.MistralConfig(), "AlphaEdit", {"layers": (4, 5, 6, 7, 8)}, "Llama-7B"),
         (transformers.GPTNeoXConfig(num_hidden_layers=44), "FT", {"layer": round(21 * 43 / 27)}, "GPT-J"),
@@ -218,7 +222,12 @@ def test_a_ridge_of_emmet_is_the_published_weight_of_c_times_what_is_added():
         ),
         (QWEN, "EMMET", {"layer": 4, "ridge": 0.1}, "Llama-7B by relative depth: 32 layers to 28"),
         (QWEN, "FT+L", {"layer": 0}, "those of Llama-7B: ours, as GPT-J"),
-        (transformers.GPT2Config(), "UltraEdit", {"layers": (7, 8, 9, 10, 11), "gate_layers": (), "rate": None}, "GPT-J"),
+        (
+            transformers.GPT2Config(),
+            "UltraEdit",
+            {"layers": (7, 8, 9, 10, 11), "gate_layers": (), "rate": None},
+            "GPT-J",
+        ),
         (
             transformers.Qwen2Config(num_hidden_layers=24, hidden_size=896, intermediate_size=4864),
             "UltraEdit",
@@ -247,12 +256,11 @@ def test_settings_that_nobody_tuned_say_so_in_one_line():
         f"UltraEdit: {before} layers [29, 30] became [27, 28]; rate 1e-06 became null; {after} UltraEdit.rate=VALUE",
     )
     assert said("FT+L") == (f"FT+L: {before} eps 5e-05 {depends}; {after} FT+L.eps=VALUE",)
-    assert said("GRACE") == (
-        f"GRACE: {before} layer 27 became 25; radius 1.0 {depends}; {after} GRACE.radius=VALUE",
-    )
+    assert said("GRACE") == (f"GRACE: {before} layer 27 became 25; radius 1.0 {depends}; {after} GRACE.radius=VALUE",)
     assert said("FT") == (f"FT: {before} layer 21 became 20; {after} FT.layer=VALUE",)
     assert said("AlphaEdit") == (
-        f"AlphaEdit: {before} threshold 0.02 {depends}; {after} AlphaEdit.threshold=VALUE",
+        f"AlphaEdit: {before} layers [4, 5, 6, 7, 8] became [4, 5, 6, 7]; threshold 0.02 {depends}; {after} "
+        "AlphaEdit.threshold=VALUE",
     )
     assert said("AlphaEdit", relative_threshold=0.01) == ()
     assert said("FT+L", eps=1e-3) == said("UltraEdit", rate=1e-3) == ()

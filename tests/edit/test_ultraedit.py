@@ -166,7 +166,9 @@ def test_a_rate_that_is_not_given_lowers_the_loss_by_the_gain_to_first_order(tok
         for batch in turn:
             texts = [read(lm, request) for request in batch]
             tables = [torch.log_softmax(lm.model(input_ids=torch.tensor([ids])).logits[0], -1) for ids, *_ in texts]
-            said = [table[t - 1, ids[t]] for table, (ids, targets, _) in zip(tables, texts, strict=True) for t in targets]
+            said = [
+                table[t - 1, ids[t]] for table, (ids, targets, _) in zip(tables, texts, strict=True) for t in targets
+            ]
             of_batches.append(-torch.stack(said).mean().item())
         return float(np.mean(of_batches))
 
@@ -196,7 +198,7 @@ def test_numbers_worked_out_by_hand():
 
 def test_one_token_alone_is_refused():
     token = Factors(torch.ones(1, 2).double(), torch.ones(1, 1).double(), torch.zeros(1))
-    with pytest.raises(DataError, match="one token alone has no deviation .* UltraEdit.tokens=all"):
+    with pytest.raises(DataError, match=r"one token alone has no deviation .* UltraEdit.tokens=all"):
         edit_of(exact_lm("gpt2"), {"m": token}, {}, UltraEditSettings())
     same = Factors(torch.ones(2, 2).double(), torch.zeros(2, 1).double(), torch.zeros(2))
     with pytest.raises(DataError, match="no rate lowers the loss"):
@@ -251,7 +253,7 @@ def test_what_cannot_be_edited_is_said():
             make_edit(lm, "UltraEdit", REQUESTS, UltraEditSettings(layers=layers))
     with pytest.raises(ConfigError, match="layer 9: the model has 4 layers"):
         make_edit(lm, "UltraEdit", REQUESTS, UltraEditSettings(layers=(9,)))
-    with pytest.raises(ConfigError, match="UltraEdit.tokens 'prompt' must be answer or all"):
+    with pytest.raises(ConfigError, match=r"UltraEdit.tokens 'prompt' must be answer or all"):
         UltraEditSettings(tokens="prompt")
     few, more = (Moments.of(torch.ones(count, 2)) for count in (2, 3))
     with pytest.raises(ConfigError, match="statistics of 3 tokens cannot be taken out of those of 2"):

@@ -83,7 +83,7 @@ class Edit:
     keys: module name -> inputs (n, inputs) that the edit was made at, for methods that spare earlier edits (AlphaEdit).
     statistics: name -> running statistics of the edit's inputs, for methods that normalise by those of all
     edits so far (UltraEdit). memories: module name -> what takes the place of its output near some keys (GRACE).
-    parts: what was added up in it, each edit's checksum and how many times as strong it is; of one that is no sum, none.
+    parts: of a sum, what was added up in it: each edit's checksum, and how many times as strong it is.
     """
 
     deltas: Mapping[str, Delta] = field(default_factory=dict)
@@ -132,8 +132,8 @@ class Edit:
         left.subtract(removed := other.summed())
         if missing := -sum(count for count in left.values() if count < 0):
             raise ConfigError(
-                f"{missing} of {len(removed)} edits to be taken out are not among the {len(self.summed())} of this sum; "
-                "only an edit that is in a sum, as it was added, can be taken out"
+                f"{missing} of {len(removed)} edits to be taken out are not among the {len(self.summed())} of this "
+                "sum; only an edit that is in a sum, as it was added, can be taken out"
             )
         minus = {name: delta.scaled(-1) for name, delta in other.deltas.items()}
         keys = {name: _without(rows, other.keys.get(name, rows[:0])) for name, rows in self.keys.items()}

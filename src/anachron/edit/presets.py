@@ -85,14 +85,16 @@ def scaling(method: Method, lm: LanguageModel, sites: Sites, given: Collection[s
     if model is None or model.is_like(lm, sites) or not set(given).isdisjoint(method.scale_bound):
         return ()
     before, now = asdict(method.settings(**method.presets[model.name].values)), asdict(preset(method, lm, sites)[0])
-    parts = [f"{name} {json.dumps(before[name])} became {json.dumps(now[name])}" for name in now if now[name] != before[name]]
+    parts = [
+        f"{name} {json.dumps(before[name])} became {json.dumps(now[name])}" for name in now if now[name] != before[name]
+    ]
     kept = [f"{name} {now[name]}" for name in method.scale_bound if now[name] is not None]
     parts += [f"{' and '.join(kept)} stayed, though what fits depends on the scale of a model"] if kept else []
-    first = (*method.scale_bound, *(name for name in LAYER_FIELDS if name in now))[0]
+    first = next(name for name in (*method.scale_bound, *LAYER_FIELDS, *now) if name in now)
     return (
         f"{method.name}: nobody tuned its settings for this model; of those of {model.name} "
-        f"{'; '.join(parts) or 'nothing was changed'}; if updates are not made or other facts change, set others, first "
-        f"--set {method.name}.{first}=VALUE",
+        f"{'; '.join(parts) or 'nothing was changed'}; if updates are not made or other facts change, set others, "
+        f"first --set {method.name}.{first}=VALUE",
     )
 
 

@@ -53,8 +53,8 @@ def require_new(folder: Path, what: str) -> None:
 def new_folder(folder: Path | str, what: str) -> Iterator[Path]:
     """A hidden folder that gets its name once the block has filled it, by one process at a time.
 
-    what: that the folder is for, in the error. Raises `ConfigError` as `require_new` or where another process makes it, and
-    `BackendError` where it cannot be written; nothing of it stays then.
+    what: that the folder is for, in the error. Raises `ConfigError` as `require_new` or where another process makes it,
+    and `BackendError` where it cannot be written; nothing of it stays then.
     """
     target = Path(folder)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")

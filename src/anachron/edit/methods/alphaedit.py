@@ -169,8 +169,8 @@ ALPHAEDIT = Method(
         "Qwen2.5-7B": Preset(_QWEN, "zjunlp/EasyEdit hparams/AlphaEdit/qwen2.5-7b.yaml"),
         "Qwen3.5-9B": Preset(_QWEN, "zjunlp/EasyEdit hparams/AlphaEdit/qwen3.5-9b.yaml"),
         "demo": Preset(
-            {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "threshold": None, "relative_threshold": 0.01,
-             "ridge": 1.0, "context_starts": ()}
+            {"layers": (0, 1, 2), "steps": 40, "rate": 2.0, "clamp": 4.0, "threshold": None,
+             "relative_threshold": 0.01, "ridge": 1.0, "context_starts": ()}
         ),
     },
 )  # fmt: skip

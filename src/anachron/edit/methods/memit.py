@@ -59,7 +59,9 @@ MEMIT = Method(
             "jianghoucheng/AlphaEdit hparams/MEMIT/Llama3-8B.json",
         ),
         "Qwen2.5-7B": Preset(_LATER, _EASY + "qwen2.5-7b.yaml"),
-        "demo": Preset({"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}),
+        "demo": Preset(
+            {"layers": (0, 1), "steps": 60, "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}
+        ),
     },
     width_scaled=("weight",),
 )  # fmt: skip

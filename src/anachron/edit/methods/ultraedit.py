@@ -26,7 +26,7 @@ from anachron.lm.sites import Sites, weight_of
 from anachron.lm.spans import Encoded
 
 ANSWER, ALL = "answer", "all"
-GAIN = 10.0  # see "Differences from the published code" in docs/edit-methods.md for what it was chosen by
+GAIN = 10.0  # chosen by what docs/edit-methods.md tells (UltraEdit's rate)
 EPSILON = float(torch.finfo(torch.float32).eps)  # added to deviations, as published
 
 
@@ -34,8 +34,8 @@ EPSILON = float(torch.finfo(torch.float32).eps)  # added to deviations, as publi
 class UltraEditSettings:
     """layers: blocks whose projection out of the MLP is edited; gate_layers, up_layers: those whose projection into it
     is, the gate's and the other. rate: of v; None takes the one at which v lowers the loss by ``gain`` nats, to first
-    order, whatever the scale of the model's states and gradients. ridge: weight of |dW|^2. batch: requests that share one loss, the mean
-    over all of their target tokens, which weighs their gradients against those of other batches.
+    order, whatever the scale of the model's states and gradients. ridge: weight of |dW|^2. batch: requests that share
+    one loss, the mean over all of their target tokens, which weighs their gradients against those of other batches.
 
     tokens: ``answer``, those that predict the target's, as published; ``all`` that are read, as in EasyEdit. Raises
     `ConfigError` for another word.
@@ -185,7 +185,8 @@ _UP, _TO_26 = (18, 19, 20, 21, 22, 23, 24), (18, 19, 20, 21, 22, 23, 24, 25, 26)
 _LAST = (52, 53, 54, 55, 56, 57, 58, 59, 60)
 
 ULTRAEDIT = Method(
-    "UltraEdit", UltraEditSettings, ultraedit, needs_subject=False, elsewhere={"rate": None}, scale_bound=("rate",),
+    "UltraEdit", UltraEditSettings, ultraedit, needs_subject=False,
+    elsewhere={"rate": None}, scale_bound=("rate",),
     presets={
         "GPT-J": Preset({"layers": _TO_26}, _AUTHORS + "gpt-j.yaml"),
         "Llama-7B": Preset({"layers": (29, 30)}, note="as Mistral-7B"),
