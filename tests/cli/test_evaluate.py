@@ -101,6 +101,7 @@ def test_an_edited_model_is_a_folder_like_any_other(
     rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     out, folder = tmp_path / "ft.safetensors", tmp_path / "edited"
+    folder.mkdir()
     command = ["edit", "demo", "--updates", updates, "--method", "FT", "--out", out, *FT, "--save-model", folder]
     assert run(*command) == 0
     printed, said = capsys.readouterr()

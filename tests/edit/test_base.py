@@ -94,21 +94,72 @@ def test_what_is_taken_out_of_a_sum_was_never_in_it(held: list[Edit], data: Any)
         assert name not in left.keys or len(left.keys[name])
 
 
-def test_an_edit_that_is_not_in_a_sum_is_refused_or_leaves_its_keys():
+def test_an_edit_that_is_not_in_a_sum_is_refused():
     one, two = (Edit({"a": Dense(numbers(n, OUT, INS))}, keys={"a": numbers(n, 2, INS)}) for n in (0, 1))
-    assert torch.equal((one + one - two).keys["a"], (one + one).keys["a"])
     assert torch.equal((one + two + one - one).keys["a"], (two + one).keys["a"])  # the first of the two
     assert (one - one).count == 0 and not (one - one).deltas["a"].dense().any() and not (one - one).keys
-    half = Edit({"a": Dense(numbers(0, OUT, INS).float())}, keys={"a": numbers(0, 2, INS)[1:]})
-    assert torch.equal((one + two - half).keys["a"], torch.cat([one.keys["a"][:1], two.keys["a"]]))
+    rounded = Edit({"a": Dense(numbers(0, OUT, INS).float())}, keys=one.keys)
+    fewer_keys = replace(one, keys={"a": one.keys["a"][1:]})
+    other_module = Edit({"b": one.deltas["a"]}, keys={"b": one.keys["a"]})
+    for stranger in (two, rounded, fewer_keys, other_module, 2 * one, replace(one, prefix="Now. ")):
+        with pytest.raises(ConfigError, match="1 of 1 edits to be taken out are not among the 2 of this sum; only an"):
+            one + one - stranger
     now, then = Edit(prefix="Now. "), Edit(prefix="Then. ")
     assert (now + then + now - then).prefix == "Now. Now. " and (now + then + now - now).prefix == "Then. Now. "
-    with pytest.raises(ConfigError, match=r"'Then. ' is not in 'Now. '; only an edit that is in a sum"):
-        now - then
-    with pytest.raises(ConfigError, match="2 edits cannot be taken out of 1"):
-        one - (one + two)
+    for whole, removed, missing in (
+        (now, then, "1 of 1"),
+        (one, one + two, "1 of 2"),
+        (one + two, one + one, "1 of 2"),
+    ):
+        with pytest.raises(ConfigError, match=f"{missing} edits to be taken out are not among the {whole.count} of"):
+            whole - removed
     with pytest.raises(ModelError, match="edits of two models"):
-        replace(one, model="a") - replace(two, model="b")
+        replace(one, model="a") - replace(one, model="b")
+
+
+@given(st.lists(edits, min_size=1, max_size=4), st.data())
+def test_only_what_was_added_can_be_taken_out(held: list[Edit], data: Any):
+    """By the edits themselves, as a plain list would have it: any number of times that each is in the sum, no more."""
+    total, left = sum(held[1:], held[0]), list(held)
+    for _ in range(len(held) + 1):
+        one = data.draw(st.sampled_from(held))
+        same = next((other for other in left if alike(one, other)), None)
+        if same is not None or not (one.deltas or one.keys or one.prefix):
+            total = total - one
+            left = [other for other in left if other is not same]
+        else:
+            with pytest.raises(ConfigError, match="to be taken out are not among"):
+                total - one
+    assert_sum(total, [(1, other) for other in left] + [(0, other) for other in held])
+
+
+def alike(one: Edit, other: Edit) -> bool:
+    """Whether two edits hold the same numbers and text."""
+    pairs = [
+        (one.deltas, other.deltas),
+        ({n: Dense(k) for n, k in one.keys.items()}, {n: Dense(k) for n, k in other.keys.items()}),
+    ]
+    return one.prefix == other.prefix and all(
+        a.keys() == b.keys()
+        and all(
+            type(a[name]) is type(b[name])
+            and all(
+                (x is None) == (y is None) and (x is None or torch.equal(x, y))
+                for x, y in zip(vars(a[name]).values(), vars(b[name]).values(), strict=True)
+            )
+            for name in a
+        )
+        for a, b in pairs
+    )
+
+
+def test_scaled_edits_are_in_a_sum_as_they_were_added():
+    one, two = (Edit({"a": LowRank(numbers(n, OUT, 2), numbers(n + 2, 2, INS))}) for n in (0, 1))
+    total = one + 0.5 * two
+    assert_sum(total - 0.5 * two, [(1, one), (0, two)])
+    assert_sum(2 * total - two, [(2, one), (0, two)])
+    with pytest.raises(ConfigError, match="are not among the 2 of this sum"):
+        total - two
 
 
 @given(edits, edits, st.floats(-3, 3))
@@ -148,7 +199,10 @@ def test_edits_on_two_devices_add_up_on_the_first():
         {"x": LowRank(numbers(0, OUT, 1), numbers(1, 1, INS)), "y": Dense(numbers(2, OUT, INS), numbers(3, OUT))}
     )
     other = {n: type(d)(*(t.to("meta") for t in vars(d).values())) for n, d in here.deltas.items()}
-    total = Edit(other, keys={"x": numbers(4, 1, INS).to("meta")}) + Edit(here.deltas, keys={"x": numbers(4, 1, INS)})
+    there = Edit(
+        other, keys={"x": numbers(4, 1, INS).to("meta")}, parts=(("as read", 1.0),)
+    )  # meta has no bytes to sum
+    total = there + Edit(here.deltas, keys={"x": numbers(4, 1, INS)})
     assert {t.device.type for d in total.deltas.values() for t in vars(d).values()} == {"meta"}
     assert total.keys["x"].shape == (2, INS) and total.deltas["x"].rank == 2
 

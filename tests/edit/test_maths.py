@@ -233,9 +233,16 @@ def test_alphaedit_spares_the_keys_of_earlier_edits():
     assert {module: keys.shape for module, keys in earlier.keys.items()} == {
         sites.mlp_out(n): (2, 64) for n in range(3)
     }
-    found = make_edit(lm, "AlphaEdit", REQUESTS, settings_of("AlphaEdit"), replace(resources, earlier=earlier))
-    for module, change in naive(lm, "AlphaEdit", sites, resources, earlier).items():
+    with edited(lm, earlier):
+        found = make_edit(lm, "AlphaEdit", REQUESTS, settings_of("AlphaEdit"), resources)
+        wanted = naive(lm, "AlphaEdit", sites, resources, earlier)
+    for module, change in wanted.items():
         assert torch.allclose(found.deltas[module].dense(), change, atol=1e-7 * float(change.abs().max()))
+    first, second = (Edit(keys={name: keys[i : i + 1] for name, keys in earlier.keys.items()}) for i in (0, 1))
+    with edited(lm, replace(earlier, keys={})), edited(lm, first), edited(lm, second):  # all that are in force count
+        apart = make_edit(lm, "AlphaEdit", REQUESTS, settings_of("AlphaEdit"), resources)
+    assert all(torch.equal(apart.deltas[module].dense(), found.deltas[module].dense()) for module in wanted)
+    assert not lm.edits
     with pytest.raises(DataError, match=r"no eigenvalue .* is below 1e-09 \(the least is 0\.01\); raise"):
         make_edit(lm, "AlphaEdit", REQUESTS, replace(settings_of("AlphaEdit"), threshold=1e-9), resources)
 
@@ -245,14 +252,15 @@ def test_memit_spares_the_keys_of_earlier_edits_where_it_is_asked_to():
     spares = replace(settings_of("MEMIT"), spare_earlier=True)
     earlier = make_edit(lm, "MEMIT", REQUESTS[1:], spares, resources)
     assert {module: len(keys) for module, keys in earlier.keys.items()} == {sites.mlp_out(n): 2 for n in range(3)}
-    after = replace(resources, earlier=earlier)
-    found = make_edit(lm, "MEMIT", REQUESTS, spares, after)
-    for module, change in naive(lm, "MEMIT", sites, resources, earlier).items():
+    with edited(lm, earlier):
+        found = make_edit(lm, "MEMIT", REQUESTS, spares, resources)
+        as_published = make_edit(lm, "MEMIT", REQUESTS, settings_of("MEMIT"), resources)
+        with_keys, without = (naive(lm, "MEMIT", sites, resources, before) for before in (earlier, None))
+    for module, change in with_keys.items():
         assert found.deltas[module].rank == len(REQUESTS)
         assert torch.allclose(found.deltas[module].dense(), change, atol=1e-7 * float(change.abs().max()))
-    as_published = make_edit(lm, "MEMIT", REQUESTS, settings_of("MEMIT"), after)
     assert not as_published.keys
-    for module, change in naive(lm, "MEMIT", sites, resources, None).items():
+    for module, change in without.items():
         assert torch.allclose(as_published.deltas[module].dense(), change, atol=1e-7 * float(change.abs().max()))
 
 

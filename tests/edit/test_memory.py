@@ -127,8 +127,10 @@ def test_what_is_taken_out_was_never_in(first: list[Any], second: list[Any]):
         assert after.labels == left.memories["m"].labels
         assert all(torch.equal(t, left.memories["m"].tensors()[name]) for name, t in after.tensors().items())
     assert not (parts[0] - parts[0]).memories
-    with pytest.raises(ConfigError, match="is not in this one; only an edit that is in a sum"):
+    with pytest.raises(ConfigError, match="are not among the 1 of this sum; only an edit that is in a sum"):
         parts[0] - parts[1]
+    with pytest.raises(ConfigError, match="is not in this one; only an edit that is in a sum"):
+        parts[0].memories["m"] - parts[1].memories["m"]
     with pytest.raises(ConfigError, match="a memory cannot be taken -1 times"):
         -1 * parts[0]
 

@@ -178,9 +178,7 @@ def test_what_an_edit_holds(tmp_path: Path):
         inside = lm.log_probs(QUESTIONS)
     with edited(lm, again):
         assert (lm.log_probs(QUESTIONS) == inside).all() and lm.identity()["edit_beside"]
-    with pytest.raises(
-        ConfigError, match="holds passages beside the weights, so no edited model can be saved"
-    ):
+    with pytest.raises(ConfigError, match="holds passages beside the weights, so no edited model can be saved"):
         save_edited_model(lm, edit, tmp_path / "model")
 
 

@@ -20,7 +20,7 @@ from anachron.edit.methods.prompt import PromptSettings
 from anachron.edit.methods.rome import RomeSettings
 from anachron.edit.passes.spread import ridge
 from anachron.edit.plan import plan_edits
-from anachron.edit.presets import changed, preset
+from anachron.edit.presets import changed, preset, scaling
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
@@ -43,8 +43,12 @@ LLAMA = transformers.LlamaConfig()
 LLAMA_3 = transformers.LlamaConfig(intermediate_size=14336)
 QWEN = transformers.Qwen2Config(num_hidden_layers=28, hidden_size=3584, intermediate_size=18944)
 MISTRAL = transformers.MistralConfig()
+LLAMA_3_2 = transformers.LlamaConfig(num_hidden_layers=28, hidden_size=3072, intermediate_size=8192)
+GEMMA_3 = transformers.Gemma3TextConfig(num_hidden_layers=62, hidden_size=5376, intermediate_size=21504)
+QWEN_3_5 = transformers.Qwen3_5TextConfig(num_hidden_layers=32, hidden_size=4096, intermediate_size=12288)
 MODELS = {
     "GPT-J": GPT_J, "GPT-2-XL": XL, "Llama-7B": LLAMA, "Llama-3-8B": LLAMA_3, "Qwen2.5-7B": QWEN, "Mistral-7B": MISTRAL,
+    "Llama-3.2-3B": LLAMA_3_2, "Gemma-3-27B": GEMMA_3, "Qwen3.5-9B": QWEN_3_5,
 }  # fmt: skip
 STARTS = ("The", "Therefore", "Because", "I", "You")
 # As the authors' code counts the lengths of contexts, a start-of-text token is one of the tokens. GPT-2, GPT-J and
@@ -71,8 +75,10 @@ J_3_TO_8, XL_13_TO_17, L_4_TO_8 = (
 EMPTY = {"threshold": 2e-2, "ridge": 10.0}
 MEND_2022 = {"rank": 1920, "start": 1e-4, "normalise": True, "edit_weight": 0.1, "kl_weight": 1.0, "rate": 1e-6,
              "lr_rate": 1e-4, "clip": 100.0, "batch": 10}  # fmt: skip
-ULTRA = {"rate": 1e-6, "ridge": 1.0, "gate_layers": (), "up_layers": ()}  # the ridge is the identity of its code
+# config/editor/ultraedit.yaml, dataset.batch_size of config/dataset/*.yaml; the ridge is the identity of its code
+ULTRA = {"rate": 1e-6, "tokens": "answer", "batch": 10, "ridge": 1.0, "gate_layers": (), "up_layers": ()}
 GRACE_2023 = {"radius": 1.0, "rate": 1.0, "warm": False, "into_mlp": False, "stop_below": 0.0}
+ULTRA_FILES = "XiaojieGu/UltraEdit config/model/"
 EASY, ALPHA = "zjunlp/EasyEdit hparams/", "jianghoucheng/AlphaEdit hparams/"
 # method, model, what the file says in the names of ours, the file
 PUBLISHED: list[tuple[str, str, dict[str, Any], str]] = [
@@ -106,17 +112,35 @@ PUBLISHED: list[tuple[str, str, dict[str, Any], str]] = [
     ("EMMET", "Llama-7B", SPREAD | LATER | LLAMA_CONTEXTS | {"layer": 5, "ridge": 1 * 0.1}, "EMMET/llama2-7b.json"),
     ("MEND", "GPT-J", MEND_2022 | {"layers": (25, 26, 27)}, "eric-mitchell/mend config/alg/mend.yaml"),
     ("MEND", "GPT-2-XL", MEND_2022 | {"layers": (45, 46, 47)}, "eric-mitchell/mend config/alg/mend.yaml"),
-    ("UltraEdit", "GPT-J", ULTRA | {"layers": tuple(range(18, 27)), "batch": 10}, EASY + "UltraEdit/gpt-j-6B.yaml"),
+    ("UltraEdit", "GPT-J", ULTRA | {"layers": tuple(range(18, 27))}, ULTRA_FILES + "gpt-j.yaml"),
     ("UltraEdit", "Llama-3-8B",
-     ULTRA | {"layers": (), "gate_layers": tuple(range(11, 16)), "up_layers": tuple(range(18, 25)), "batch": 100},
-     EASY + "UltraEdit/llama3-8b-instruct.yaml"),
-    ("UltraEdit", "Mistral-7B", ULTRA | {"layers": (29, 30), "batch": 100}, EASY + "UltraEdit/mistral-7b.yaml"),
+     ULTRA | {"layers": (), "gate_layers": tuple(range(11, 16)), "up_layers": tuple(range(18, 25))},
+     ULTRA_FILES + "llama-3-instruct.yaml"),
+    ("UltraEdit", "Mistral-7B", ULTRA | {"layers": (29, 30)}, ULTRA_FILES + "mistral-7b.yaml"),
     ("UltraEdit", "Qwen2.5-7B",
-     ULTRA | {"layers": (), "gate_layers": tuple(range(18, 27)), "up_layers": tuple(range(18, 27)), "batch": 100},
-     EASY + "UltraEdit/qwen2.5-7b.yaml"),
+     ULTRA | {"layers": (), "gate_layers": tuple(range(18, 27)), "up_layers": tuple(range(18, 27))},
+     ULTRA_FILES + "qwen2.5-7b.yaml"),
+    ("UltraEdit", "Gemma-3-27B",
+     ULTRA | {"layers": (), "gate_layers": tuple(range(52, 61)), "up_layers": tuple(range(52, 61))},
+     ULTRA_FILES + "gemma-3-27b.yaml"),
     ("GRACE", "GPT-J", GRACE_2023 | {"layer": 25, "steps": 200}, EASY + "GRACE/gpt-j-6b.yaml"),
     ("GRACE", "GPT-2-XL", GRACE_2023 | {"layer": 35, "steps": 200, "into_mlp": True}, EASY + "GRACE/gpt2-xl.yaml"),
     ("GRACE", "Llama-7B", GRACE_2023 | {"layer": 27, "steps": 50}, EASY + "GRACE/llama-7b.yaml"),
+    ("FT", "Llama-3.2-3B", FREE | {"layer": 21}, EASY + "FT/llama3.2-3b.yaml"),
+    ("FT", "Qwen3.5-9B", FREE | {"layer": 27}, EASY + "FT/qwen3.5-9b.yaml"),
+    ("FT+L", "Mistral-7B", FREE | {"layer": 21, "eps": 5e-5}, EASY + "FT/mistral-7b.yaml"),
+    ("ROME", "Llama-3.2-3B", ROME_LATER | {"context_lengths": AFTER_ONE}, EASY + "R-ROME/llama3.2-3b.yaml"),
+    ("ROME", "Mistral-7B", ROME_LATER | {"context_lengths": AFTER_ONE}, EASY + "ROME/mistral-7b.yaml"),
+    ("ROME", "Qwen3.5-9B", ROME_LATER | {"context_lengths": AFTER_NONE}, EASY + "R-ROME/qwen3.5-9b.yaml"),
+    ("MEMIT", "Llama-3.2-3B", SPREAD | L_4_TO_8 | LATER | LLAMA_CONTEXTS | {"weight": 15000},
+     EASY + "MEMIT/llama3.2-3b.yaml"),
+    ("MEMIT", "Mistral-7B", SPREAD | L_4_TO_8 | LATER | LLAMA_CONTEXTS | {"weight": 15000},
+     EASY + "MEMIT/mistral-7b.yaml"),
+    ("AlphaEdit", "Qwen3.5-9B", SPREAD | L_4_TO_8 | EMPTY | LATER | {"ridge": 1.0}, EASY + "AlphaEdit/qwen3.5-9b.yaml"),
+    ("MEND", "Llama-3-8B", MEND_2022 | {"layers": (29, 30, 31)}, EASY + "TRAINING/MEND/llama3-8B.yaml"),
+    ("MEND", "Mistral-7B", MEND_2022 | {"layers": (29, 30, 31)}, EASY + "TRAINING/MEND/mistral-7b.yaml"),
+    ("GRACE", "Llama-3.2-3B", GRACE_2023 | {"layer": 27, "steps": 50}, EASY + "GRACE/llama3.2-3b.yaml"),
+    ("GRACE", "Qwen3.5-9B", GRACE_2023 | {"layer": 18, "steps": 50, "radius": 5.0}, EASY + "GRACE/qwen3.5-9b.yaml"),
     ("GRACE", "Qwen2.5-7B", GRACE_2023 | {"layer": 18, "steps": 50}, EASY + "GRACE/qwen2.5-7b.yaml"),
 ]  # fmt: skip
 
@@ -173,7 +197,19 @@ def test_a_ridge_of_emmet_is_the_published_weight_of_c_times_what_is_added():
             {"layers": (2, 3, 4), "weight": 15000 * 8192 / 11008},
             "Llama-7B by relative depth: 32 layers to 16",
         ),
-        (transformers.MistralConfig(), "ROME", {"layer": 5}, "Llama-7B by relative depth: 32 layers to 32"),
+        (
+            transformers.MistralConfig(num_hidden_layers=16),
+            "ROME",
+            {"layer": round(5 * 15 / 31)},
+            "Mistral-7B by relative depth: 32 layers to 16",
+        ),
+        (
+            transformers.Gemma3TextConfig(num_hidden_layers=18, intermediate_size=2048),
+            "UltraEdit",
+            {"gate_layers": (14, 15, 16, 17), "up_layers": (14, 15, 16, 17), "layers": (), "rate": None},
+            "Gemma-3-27B",
+        ),
+        (QWEN_3_5, "MEMIT", {"layers": (5, 6, 7, 8, 9)}, "Qwen2.5-7B by relative depth: 28 layers to 32"),
         (transformers.MistralConfig(), "AlphaEdit", {"layers": (4, 5, 6, 7, 8)}, "Llama-7B"),
         (transformers.GPTNeoXConfig(num_hidden_layers=44), "FT", {"layer": round(21 * 43 / 27)}, "GPT-J"),
         (transformers.OPTConfig(num_hidden_layers=1), "MEMIT", {"layers": (0,)}, "GPT-J"),
@@ -186,7 +222,12 @@ def test_a_ridge_of_emmet_is_the_published_weight_of_c_times_what_is_added():
         ),
         (QWEN, "EMMET", {"layer": 4, "ridge": 0.1}, "Llama-7B by relative depth: 32 layers to 28"),
         (QWEN, "FT+L", {"layer": 0}, "those of Llama-7B: ours, as GPT-J"),
-        (transformers.GPT2Config(), "UltraEdit", {"layers": (7, 8, 9, 10, 11), "gate_layers": ()}, "GPT-J"),
+        (
+            transformers.GPT2Config(),
+            "UltraEdit",
+            {"layers": (7, 8, 9, 10, 11), "gate_layers": (), "rate": None},
+            "GPT-J",
+        ),
         (
             transformers.Qwen2Config(num_hidden_layers=24, hidden_size=896, intermediate_size=4864),
             "UltraEdit",
@@ -200,6 +241,35 @@ def test_other_models_have_them_scaled_by_relative_depth(config: Any, method: st
     settings, source = settings_for(method, of_shape(config))
     assert asdict(settings).items() >= wanted.items()
     assert source.startswith("scaled from ") and says in source
+
+
+def test_settings_that_nobody_tuned_say_so_in_one_line():
+    small = of_shape(transformers.LlamaConfig(num_hidden_layers=30, hidden_size=576, intermediate_size=1536))
+
+    def said(method: str, lm: LanguageModel = small, **given: Any) -> tuple[str, ...]:
+        return scaling(method_named(method), lm, find_sites(lm.model), given)
+
+    before = "nobody tuned its settings for this model; of those of Llama-7B"
+    after = "if updates are not made or other facts change, set others, first --set"
+    depends = "stayed, though what fits depends on the scale of a model"
+    assert said("UltraEdit") == (
+        f"UltraEdit: {before} layers [29, 30] became [27, 28]; rate 1e-06 became null; {after} UltraEdit.rate=VALUE",
+    )
+    assert said("FT+L") == (f"FT+L: {before} eps 5e-05 {depends}; {after} FT+L.eps=VALUE",)
+    assert said("GRACE") == (f"GRACE: {before} layer 27 became 25; radius 1.0 {depends}; {after} GRACE.radius=VALUE",)
+    assert said("FT") == (f"FT: {before} layer 21 became 20; {after} FT.layer=VALUE",)
+    assert said("AlphaEdit") == (
+        f"AlphaEdit: {before} layers [4, 5, 6, 7, 8] became [4, 5, 6, 7]; threshold 0.02 {depends}; {after} "
+        "AlphaEdit.threshold=VALUE",
+    )
+    assert said("AlphaEdit", relative_threshold=0.01) == ()
+    assert said("FT+L", eps=1e-3) == said("UltraEdit", rate=1e-3) == ()
+    assert said("FT+L", steps=3) and said("FT", layer=3)  # what was set is not what depends on the scale
+    for lm in (of_shape(MISTRAL), of_shape(LLAMA)):
+        assert said("FT+L", lm) == said("UltraEdit", lm) == said("LoRA", lm) == ()
+    tiny = make_edit_lm("llama")
+    asked = [plan_edits(tiny, ["UltraEdit"], changes=changes)[0] for changes in ({}, {"UltraEdit": {"rate": 0.1}})]
+    assert [len(one.warnings) for one in asked] == [1, 0] and asked[1].settings.rate == 0.1
 
 
 def test_methods_without_published_settings_have_their_defaults_on_any_model():

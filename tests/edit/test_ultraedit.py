@@ -10,11 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anachron.core.errors import ConfigError
+from anachron.core.errors import ConfigError, DataError
 from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.carried.moments import Moments
 from anachron.edit.make import make_edit
-from anachron.edit.method import Resources
 from anachron.edit.methods.ultraedit import UltraEditSettings, edit_of, ridge_regression
 from anachron.edit.passes.gradients import Factors
 from anachron.edit.requests import EditRequest
@@ -43,9 +42,11 @@ def exact_lm(family: str) -> LanguageModel:
     return lm
 
 
-def seen(lm: LanguageModel, requests: list[EditRequest], modules: list[str]) -> dict[str, tuple[list[Any], list[Any]]]:
-    """Of each module the inputs and the gradients of the mean loss over all target tokens, of every token but the last
-    of each text; one text at a time.
+def seen(
+    lm: LanguageModel, requests: list[EditRequest], modules: list[str], which: str
+) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Of each module the inputs and the gradients of the mean loss over all target tokens: of every token but the last
+    of each text, or of those that stand before a token of the target; one text at a time.
     """
     total = sum(len(read(lm, request)[1]) for request in requests)
     found: dict[str, tuple[list[Any], list[Any]]] = {name: ([], []) for name in modules}
@@ -70,8 +71,11 @@ def seen(lm: LanguageModel, requests: list[EditRequest], modules: list[str]) -> 
         lm.model.zero_grad()
         for name, (x, output) in held.items():
             assert output.grad is not None
-            found[name][0].extend(x[: len(ids) - 1].numpy())
-            found[name][1].extend(output.grad.reshape(len(ids), -1)[: len(ids) - 1].numpy())
+            gradient = output.grad.reshape(len(ids), -1)
+            for place in range(len(ids) - 1):
+                if which == "all" or place + 1 in targets:
+                    found[name][0].append(x[place].numpy())
+                    found[name][1].append(gradient[place].numpy())
     return found
 
 
@@ -87,7 +91,7 @@ def naive(lm: LanguageModel, turns: list[list[list[EditRequest]]], family: str, 
         g: dict[str, list[Any]] = {name: [] for name in MODULES[family]}
         with edited(lm, total, check=False):
             for batch in turn:
-                for name, (inputs, gradients) in seen(lm, batch, MODULES[family]).items():
+                for name, (inputs, gradients) in seen(lm, batch, MODULES[family], settings.tokens).items():
                     x[name] += inputs
                     g[name] += gradients
         for name in x:
@@ -113,27 +117,69 @@ def naive(lm: LanguageModel, turns: list[list[list[EditRequest]]], family: str, 
     return changes
 
 
+def in_batches(lm: LanguageModel, requests: list[EditRequest], size: int) -> list[list[EditRequest]]:
+    """As the authors cut a turn: the longest texts first, as many at a time."""
+    left = list(requests)
+    left.sort(key=lambda request: len(read(lm, request)[0]), reverse=True)
+    return [left[first : first + size] for first in range(0, len(left), size)]
+
+
+@pytest.mark.parametrize("tokens", ["answer", "all"])
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 @pytest.mark.families("gpt2")
-def test_the_formulas_in_a_plain_loop(family: str):
+def test_the_formulas_in_a_plain_loop(family: str, tokens: str):
     lm = exact_lm(family)
-    settings = UltraEditSettings(**CHOSEN[family], rate=1e-2, batch=2, ridge=0.5)
+    settings = UltraEditSettings(**CHOSEN[family], rate=1e-2, batch=2, ridge=0.5, tokens=tokens)
     before = lm.fingerprint()
     first = make_edit(lm, "UltraEdit", REQUESTS, settings)
     with edited(lm, first):
-        second = make_edit(lm, "UltraEdit", REQUESTS[1:], settings, Resources(earlier=first))
+        second = make_edit(lm, "UltraEdit", REQUESTS[1:], settings)
+    with edited(lm, replace(first, statistics={})):
         alone = make_edit(lm, "UltraEdit", REQUESTS[1:], settings)
-    assert lm.fingerprint() == before
-    turn = [REQUESTS[:2], REQUESTS[2:]]
+    assert lm.fingerprint() == before and first.about["rate"] == 1e-2
+    turn = in_batches(lm, REQUESTS, 2)
+    assert [len(batch) for batch in turn] == [2, 1] and turn != [REQUESTS[:2], REQUESTS[2:]]
     wanted = naive(lm, [turn], family, settings)
     assert list(first.deltas) == MODULES[family]
     for name, delta in first.deltas.items():
         np.testing.assert_allclose(delta.dense().numpy(), wanted[name], rtol=0, atol=1e-6 * np.abs(wanted[name]).max())
-    on_top = naive(lm, [turn, [REQUESTS[1:]]], family, settings)
+    on_top = naive(lm, [turn, in_batches(lm, REQUESTS[1:], 2)], family, settings)
     for name, delta in second.deltas.items():
         largest = np.abs(on_top[name]).max()
         np.testing.assert_allclose(delta.dense().numpy(), on_top[name], rtol=0, atol=1e-6 * largest)
         assert np.abs(alone.deltas[name].dense().numpy() - on_top[name]).max() > 1e-2 * largest  # other statistics
+
+
+@pytest.mark.parametrize(("tokens", "off"), [("all", 0.01), ("answer", 0.1)])
+def test_a_rate_that_is_not_given_lowers_the_loss_by_the_gain_to_first_order(tokens: str, off: float):
+    """Against the loss itself, before and after so small an edit that it is linear: the mean over batches of the mean
+    over their target tokens.
+
+    off: of ``answer``, what the edit changes at other tokens than those comes on top.
+    """
+    lm = exact_lm("llama")
+    gain, turn = 1e-4, in_batches(lm, REQUESTS, 2)
+    settings = UltraEditSettings(**CHOSEN["llama"], rate=None, gain=gain, batch=2, ridge=1e-9, tokens=tokens)
+
+    def loss() -> float:
+        of_batches = []
+        for batch in turn:
+            texts = [read(lm, request) for request in batch]
+            tables = [torch.log_softmax(lm.model(input_ids=torch.tensor([ids])).logits[0], -1) for ids, *_ in texts]
+            said = [
+                table[t - 1, ids[t]] for table, (ids, targets, _) in zip(tables, texts, strict=True) for t in targets
+            ]
+            of_batches.append(-torch.stack(said).mean().item())
+        return float(np.mean(of_batches))
+
+    before, edit = loss(), make_edit(lm, "UltraEdit", REQUESTS, settings)
+    with edited(lm, edit):
+        assert before - loss() == pytest.approx(gain, rel=off)
+    double = make_edit(lm, "UltraEdit", REQUESTS, replace(settings, gain=2 * gain))
+    assert double.about["rate"] == pytest.approx(2 * edit.about["rate"], rel=1e-9)
+    given = make_edit(lm, "UltraEdit", REQUESTS, replace(settings, rate=edit.about["rate"]))
+    for name, delta in given.deltas.items():
+        assert torch.equal(delta.dense(), edit.deltas[name].dense())
 
 
 def test_numbers_worked_out_by_hand():
@@ -148,6 +194,15 @@ def test_numbers_worked_out_by_hand():
     assert edit.deltas["m"].dense()[0].tolist() == pytest.approx([v / 2, -2 * v / 5], rel=1e-6)
     statistics = edit.statistics["2x1"]
     assert statistics.mean.tolist() == [0.5, 1, 2] and statistics.squares.tolist() == [0.5, 2, 2]
+
+
+def test_one_token_alone_is_refused():
+    token = Factors(torch.ones(1, 2).double(), torch.ones(1, 1).double(), torch.zeros(1))
+    with pytest.raises(DataError, match=r"one token alone has no deviation .* UltraEdit.tokens=all"):
+        edit_of(exact_lm("gpt2"), {"m": token}, {}, UltraEditSettings())
+    same = Factors(torch.ones(2, 2).double(), torch.zeros(2, 1).double(), torch.zeros(2))
+    with pytest.raises(DataError, match="no rate lowers the loss"):
+        edit_of(exact_lm("gpt2"), {"m": same}, {}, UltraEditSettings(rate=None))
 
 
 def test_a_component_that_never_varied_counts_nothing():
@@ -198,7 +253,8 @@ def test_what_cannot_be_edited_is_said():
             make_edit(lm, "UltraEdit", REQUESTS, UltraEditSettings(layers=layers))
     with pytest.raises(ConfigError, match="layer 9: the model has 4 layers"):
         make_edit(lm, "UltraEdit", REQUESTS, UltraEditSettings(layers=(9,)))
-    edit = make_edit(lm, "UltraEdit", REQUESTS, UltraEditSettings(layers=(1,)))
-    (name,) = edit.statistics
-    with pytest.raises(ConfigError, match=r"statistics of .* tokens cannot be taken out"):
-        edit - replace(edit, statistics={name: edit.statistics[name] + edit.statistics[name]})
+    with pytest.raises(ConfigError, match=r"UltraEdit.tokens 'prompt' must be answer or all"):
+        UltraEditSettings(tokens="prompt")
+    few, more = (Moments.of(torch.ones(count, 2)) for count in (2, 3))
+    with pytest.raises(ConfigError, match="statistics of 3 tokens cannot be taken out of those of 2"):
+        few - more

@@ -10,7 +10,6 @@ from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
-from anachron.edit.method import Resources
 from anachron.edit.plan import Planned, plan_edits
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures, measure
@@ -47,7 +46,7 @@ def by_hand(lm: LanguageModel, one: Planned) -> list[Any]:
                      for some in (CASES.cases[:2], CASES.cases[2:]))  # fmt: skip
     total = make_edit(lm, one.method, first, one.settings)
     with edited(lm, total):
-        total = total + make_edit(lm, one.method, second, one.settings, Resources(earlier=total))
+        total = total + make_edit(lm, one.method, second, one.settings)
     with edited(lm, total):
         return measure(lm, CASES.cases, ALL)
 

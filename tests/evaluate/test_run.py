@@ -335,7 +335,7 @@ def test_a_sequence_of_batches_is_one_batch_on_top_of_the_other(
     (one,) = methods
     first = make_edit(lm, method, requests[:2], one.settings, one.resources)
     with edited(lm, first):
-        second = make_edit(lm, method, requests[2:], one.settings, replace(one.resources, earlier=first))
+        second = make_edit(lm, method, requests[2:], one.settings, one.resources)
     with edited(lm, first + second):
         wanted = [t["new"] for v in measure(lm, cases().cases, SETTINGS.measures) for t in v.rows["targets"]]
     assert result.tables["targets"]["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)

@@ -15,6 +15,7 @@ from peft import LoraConfig
 import anachron
 from anachron.cli.main import run_command
 from anachron.core.errors import BackendError, ConfigError
+from anachron.lm import saving
 from anachron.lm.loading import load_model
 from support.gguf_models import Q8_0, make_gguf_lm, write_gguf
 from support.tiny_models import make_lm
@@ -49,10 +50,27 @@ def test_a_dtype_that_was_asked_for_is_kept(tmp_path: Path):
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path):
-    (tmp_path / "mine").mkdir()
-    with pytest.raises(ConfigError, match="already exists; choose another folder for the model"):
-        anachron.save_model(make_lm(), tmp_path / "mine")
-    assert not any((tmp_path / "mine").iterdir())
+    mine, link = tmp_path / "mine", tmp_path / "link"
+    (tmp_path / "empty").mkdir()
+    link.symlink_to(tmp_path / "empty")
+    mine.mkdir()
+    (mine / "kept.txt").write_text("kept")
+    for folder in (mine, mine / "kept.txt", link):
+        with pytest.raises(ConfigError, match="already exists; choose another folder for the model, new or empty"):
+            anachron.save_model(make_lm(), folder)
+    assert (mine / "kept.txt").read_text() == "kept" and not any((tmp_path / "empty").iterdir())
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    lm, folder = make_lm(), tmp_path / "model"
+    folder.mkdir()
+    anachron.save_model(lm, folder)
+    np.testing.assert_allclose(load_model(str(folder)).log_probs(PAIRS), lm.log_probs(PAIRS), atol=1e-5)
+    (tmp_path / "late").mkdir()
+    monkeypatch.setattr(saving, "write_folder", lambda lm, folder: (tmp_path / "late" / "theirs").write_text("theirs"))
+    with pytest.raises(BackendError):
+        anachron.save_model(lm, tmp_path / "late")
+    assert (tmp_path / "late" / "theirs").read_text() == "theirs"
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: Any):

@@ -119,14 +119,14 @@ def advise(
     """
     from anachron.advise.run import run_advice
     from anachron.advise.ways import default_ways
-    from anachron.evaluate.editing import prepare_methods
 
     cases = selected.load(updates)
     settings = tried.settings(cases)
-    choice = needs.choose(split_commas(tried.ways) if tried.ways is not None else default_ways(cases))
+    names = split_commas(tried.ways) if tried.ways is not None else default_ways(cases)
+    choice = needs.or_own_text(model).choose(names, model)
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
-    ways = prepare_methods(lm, choice, callbacks=on_screen())
+    ways, _ = needs.prepare(lm, choice, cases, settings.measures, quiet=json_)
     if not json_:
         for one in ways:
             say(f"{one.printed_name}: settings: {one.source}")

@@ -38,7 +38,7 @@ def edit(
     ] = None,
     out: Annotated[Path, typer.Option(help="File for the edit: .safetensors."), FILE],
     save_model: Annotated[
-        Path | None, typer.Option(help="Also write the edited model to a new Hugging Face folder."), FOLDER
+        Path | None, typer.Option(help="Also write the edited model to a new or empty Hugging Face folder."), FOLDER
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be made.")] = False,
     shown: Annotated[
@@ -163,11 +163,12 @@ def _print(
 def _check_outputs(out: Path, save_model: Path | None) -> None:
     """Raise `ConfigError` for what could not be written, before anything is made."""
     from anachron.core.errors import ConfigError
+    from anachron.lm.saving import require_new
 
     if out.suffix != ".safetensors":
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
-    if save_model is not None and save_model.exists():
-        raise ConfigError(f"--save-model {save_model} already exists; choose another folder")
+    if save_model is not None:
+        require_new(save_model, "the edited model")
 
 
 def _updates(count: int) -> str:

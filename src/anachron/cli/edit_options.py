@@ -84,6 +84,14 @@ class MethodOptions:
         setting("--site", help="Name the modules yourself: blocks=, mlp_in= (several joined by +), mlp_out=."),
     ] = None
 
+    def or_own_text(self, model: str) -> "MethodOptions":
+        """With the model's own text for covariances, where no other is given."""
+        from anachron.edit.corpus import AUTO
+        from anachron.lm.tokenizers import DEMO
+
+        given = self.corpus is not None or self.no_covariance or model == DEMO
+        return self if given else replace(self, corpus=AUTO)
+
     def choose(self, methods: "Sequence[str]", model: str) -> "MethodChoice":
         """The methods with what they need, checked without the model of this name, as far as that goes."""
         from anachron.core.errors import ConfigError

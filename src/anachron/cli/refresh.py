@@ -74,7 +74,7 @@ def refresh(
     names = split_commas(tried.ways) if tried.ways is not None else None
     named = tuple(dict.fromkeys([*(names or ()), *([way] if way and names is not None else [])])) or None
     if named is not None:
-        needs.choose(named)  # a name that is none is refused before anything is asked
+        needs.or_own_text(model).choose(named, model)  # a name that is none is refused before anything is asked
     day = as_of or recorded_as_of(out / "check")
     given = read_facts(facts, as_of=day, limit=limit, language=language, reading=reading.reading())
     tell_facts(given.data)
@@ -82,7 +82,7 @@ def refresh(
     if dry_run:
         _tell_steps(lm, given)
         return
-    prepare = _preparing(lm, tried, needs, named, way)
+    prepare = _preparing(lm, tried, needs.or_own_text(model), named, way, model)
     with on_screen().bar(model) as bar:
         done = refresh(lm, given, out, prepare, way=way, callbacks=bar)
     if save_model is not None and done.made is not None:
@@ -94,19 +94,19 @@ def refresh(
 
 
 def _preparing(
-    lm: Any, tried: AdviceOptions, needs: MethodOptions, names: tuple[str, ...] | None, way: str | None
+    lm: Any, tried: AdviceOptions, needs: MethodOptions, names: tuple[str, ...] | None, way: str | None, model: str
 ) -> "Prepare":
     """How ways are prepared once it is known what is stale."""
     from anachron.advise.ways import default_ways
-    from anachron.evaluate.editing import prepare_methods
 
     def prepare(cases: Any) -> Any:
         tell_notes(cases.notes)
         wanted = names or tuple(dict.fromkeys([*default_ways(cases), *([way] if way else [])]))
-        ways = prepare_methods(lm, needs.choose(wanted), callbacks=on_screen())
+        settings = tried.settings(cases)
+        ways, _ = needs.prepare(lm, needs.choose(wanted, model), cases, settings.measures, quiet=False)
         for one in ways:
             say(f"{one.printed_name}: settings: {one.source}")
-        return ways, tried.settings(cases)
+        return ways, settings
 
     return prepare
 

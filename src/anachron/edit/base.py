@@ -6,6 +6,7 @@ adds up (`+`), is taken out of a sum again (`-`), scales (`*`), and can be saved
 long as a block lasts.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -84,7 +85,8 @@ class Edit:
     keys: module name -> inputs (n, inputs) that the edit was made at, for methods that spare earlier edits (AlphaEdit).
     statistics: name -> running statistics of the edit's inputs, for methods that normalise by those of all
     edits so far (UltraEdit). memories: module name -> what takes the place of its output near some keys (GRACE).
-    passages: what is searched for each prompt, and put before it (RETRIEVAL).
+    passages: what is searched for each prompt, and put before it (RETRIEVAL). parts: of a sum, what was added up in it:
+    each edit's checksum, and how many times as strong it is.
     """
 
     deltas: Mapping[str, Delta] = field(default_factory=dict)
@@ -95,6 +97,7 @@ class Edit:
     statistics: Mapping[str, Moments] = field(default_factory=dict)
     memories: Mapping[str, Memory] = field(default_factory=dict)
     passages: Passages | None = None
+    parts: tuple[tuple[str, float], ...] = ()
 
     def _repr_html_(self) -> str:
         modules = [*self.deltas, *self.memories]
@@ -111,21 +114,17 @@ class Edit:
     def __add__(self, other: "Edit") -> "Edit":
         """Both together: changes of one weight add up, prefixes, passages and what is in memories follow each
         other."""
-        if self.model is not None and other.model is not None and self.model != other.model:
-            raise ModelError(
-                f"edits of two models ({self.model[:12]} and {other.model[:12]}) cannot be added; make both on one"
-            )
+        self._require_same_model(other)
         keys = {
             name: _side_by_side([e.keys[name] for e in (self, other) if name in e.keys])
             for name in (*self.keys, *other.keys)
         }
-        names = dict.fromkeys((*self.deltas, *other.deltas))
-        deltas = {name: _sum(self.deltas.get(name), other.deltas.get(name)) for name in names}
         made = {**(self.about or other.about), "edits": self.count + other.count}
         return Edit(
-            deltas, self.prefix + other.prefix, self.model or other.model, made, keys,
+            _together(self.deltas, other.deltas), self.prefix + other.prefix, self.model or other.model, made, keys,
             moments.joined(self.statistics, other.statistics), memory.joined(self.memories, other.memories),
             joined(self.passages, other.passages),
+            self.summed() + other.summed(),
         )  # fmt: skip
 
     def __sub__(self, other: "Edit") -> "Edit":
@@ -133,27 +132,29 @@ class Edit:
 
         Changes of weights and statistics are subtracted. The first occurrence of the other's prefix is removed, and of
         the keys, of the texts of passages and of what is in memories the first that equals each of its own. Raises
-        `ConfigError` for an edit that cannot be in it: a prefix, passage or memory that is not there, or more edits
-        than the sum has.
+        `ConfigError` for an edit that is not in it: a sum knows what was added up in it, also when it comes from a
+        file.
         """
-        if other.prefix not in self.prefix:
+        self._require_same_model(other)
+        left = Counter(self.summed())
+        left.subtract(removed := other.summed())
+        if missing := -sum(count for count in left.values() if count < 0):
             raise ConfigError(
-                f"the prefix {other.prefix!r} is not in {self.prefix!r}; only an edit that is in a sum can be taken out"
+                f"{missing} of {len(removed)} edits to be taken out are not among the {len(self.summed())} of this "
+                "sum; only an edit that is in a sum, as it was added, can be taken out"
             )
-        if other.count > self.count:
-            raise ConfigError(
-                f"{other.count} edits cannot be taken out of {self.count}; only an edit that is in a sum can be"
-            )
-        whole, removed = (Edit(edit.deltas, model=edit.model, about=edit.about) for edit in (self, other))
+        minus = {name: delta.scaled(-1) for name, delta in other.deltas.items()}
         keys = {name: _without(rows, other.keys.get(name, rows[:0])) for name, rows in self.keys.items()}
         return replace(
-            whole + -1 * removed,
+            self,
+            deltas=_together(self.deltas, minus),
             prefix=self.prefix.replace(other.prefix, "", 1),
             about={**self.about, "edits": self.count - other.count},
             keys={name: rows for name, rows in keys.items() if len(rows)},
             statistics=moments.taken_out(self.statistics, other.statistics),
             memories=memory.taken_out(self.memories, other.memories),
             passages=passages.taken_out(self.passages, other.passages),
+            parts=tuple(left.elements()),
         )
 
     def __mul__(self, factor: float) -> "Edit":
@@ -164,14 +165,49 @@ class Edit:
         if (self.prefix or self.passages or self.memories) and factor != 1:
             what = "prefix" if self.prefix else "passage" if self.passages else "memory"
             raise ConfigError(f"a {what} cannot be taken {factor} times; only changes of weights can be scaled")
-        return replace(self, deltas={name: delta.scaled(factor) for name, delta in self.deltas.items()})
+        deltas = {name: delta.scaled(factor) for name, delta in self.deltas.items()}
+        return replace(self, deltas=deltas, parts=tuple((part, factor * times) for part, times in self.summed()))
 
     __rmul__ = __mul__
+
+    def _require_same_model(self, other: "Edit") -> None:
+        if self.model is not None and other.model is not None and self.model != other.model:
+            raise ModelError(
+                f"edits of two models ({self.model[:12]} and {other.model[:12]}) cannot be added; make both on one"
+            )
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All that it holds but the prefix and the labels of memories, by a module's name and what it is."""
+        found = {
+            f"{name}/{part}": tensor.detach()
+            for name, delta in self.deltas.items()
+            for part, tensor in vars(delta).items()
+            if tensor is not None
+        }
+        found |= {f"{name}/keys": keys for name, keys in self.keys.items()}
+        found |= {f"{name}/statistics": held.tensor() for name, held in self.statistics.items()}
+        for name, held in self.memories.items():
+            found |= {f"{name}/memory_{part}": tensor for part, tensor in held.tensors().items()}
+        return found
+
+    def summed(self) -> tuple[tuple[str, float], ...]:
+        """``parts``, or of an edit that is no sum its own checksum, once; of one that changes nothing, none."""
+        if self.parts or not (self.tensors() or self.prefix or self.passages):
+            return self.parts
+        labels = {name: [*held.labels] for name, held in self.memories.items()}
+        about: Json = {"prefix": self.prefix, "labels": labels}
+        if self.passages:
+            about["passages"] = self.passages.as_json()
+        return ((checksum(self.tensors(), about), 1.0),)
 
     @property
     def count(self) -> int:
         """How many edits were added up in it."""
         return int(self.about.get("edits", 1 if self.deltas or self.prefix or self.passages or self.memories else 0))
+
+
+def _together(a: Mapping[str, Delta], b: Mapping[str, Delta]) -> dict[str, Delta]:
+    return {name: _sum(a.get(name), b.get(name)) for name in dict.fromkeys((*a, *b))}
 
 
 def _sum(a: Delta | None, b: Delta | None) -> Delta:
@@ -268,10 +304,11 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
 
     def change() -> Callable[[], None]:
         before = [(parameter, parameter.data) for parameter, _ in tensors]
-        belongs, prefix, aside, shown = lm.edit_of, lm.prefix, lm.edit_beside, lm.passages
+        belongs, prefix, aside = lm.edit_of, lm.prefix, lm.edit_beside
+        below, shown = lm.edits, lm.passages
         for parameter, data in tensors:
             parameter.data = data
-        lm.edit_of, lm.prefix = unedited, prefix + edit.prefix
+        lm.edit_of, lm.prefix, lm.edits = unedited, prefix + edit.prefix, (*below, edit)
         lm.passages = joined(lm.passages, edit.passages)
         parts: list[tuple[dict[str, torch.Tensor], Json]]
         parts = [({"left": d.left, "right": d.right}, {"module": n}) for n, d in beside]
@@ -288,11 +325,26 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
                 hook.remove()
             for parameter, data in before:
                 parameter.data = data
-            lm.edit_of, lm.prefix, lm.edit_beside, lm.passages = belongs, prefix, aside, shown
+            lm.edit_of, lm.prefix, lm.edit_beside = belongs, prefix, aside
+            lm.edits, lm.passages = below, shown
 
         return undo
 
     return Temporary(change, lm)
+
+
+def keys_in_force(lm: LanguageModel) -> dict[str, torch.Tensor]:
+    """Module name -> keys (n, inputs) of all edits in force, for a method that spares them."""
+    names = dict.fromkeys(name for edit in lm.edits for name in edit.keys)
+    return {name: _side_by_side([edit.keys[name] for edit in lm.edits if name in edit.keys]) for name in names}
+
+
+def statistics_in_force(lm: LanguageModel) -> dict[str, Moments]:
+    """Name -> statistics of all edits in force, for a method that goes on from them."""
+    so_far: dict[str, Moments] = {}
+    for edit in lm.edits:
+        so_far = moments.joined(so_far, edit.statistics)
+    return so_far
 
 
 Tensors = list[tuple[torch.nn.Parameter, torch.Tensor]]

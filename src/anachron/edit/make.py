@@ -138,7 +138,9 @@ class _Making:
         }  # fmt: skip
         for edit, edited in zip(edits, [[r] for r in requests] if apart else [requests], strict=True):
             _check_finite(self.method.name, self.lm, edited, edit)
-        return [replace(edit, about={**edit.about, **about}) for edit in edits]
+        return [
+            replace(edit, about={**edit.about, **about}, parts=()) for edit in edits
+        ]  # one edit, however it was added up
 
 
 def edits_at_once(lm: LanguageModel, method: str, settings: Any, sites: Sites | None, most: int) -> int:

@@ -30,13 +30,13 @@ class Network(Protocol):
 class Resources:
     """What methods need besides the model.
 
-    covariance: module -> C; None takes the identity instead, on request. network: a trained one. earlier: the edits in
-    force, for a method that spares them. passages: a user's own, for a method that searches them.
+    covariance: module -> C; None takes the identity instead, on request. network: a trained one. passages: a user's
+    own, for a method that searches them. The edits in force, which some methods spare, are those of the model
+    (`anachron.edit.base.keys_in_force`).
     """
 
     covariance: Mapping[str, SecondMoment] | None = field(default_factory=dict)
     network: Network | None = None
-    earlier: Edit | None = None
     passages: tuple[str, ...] = ()
 
 
@@ -96,9 +96,11 @@ class Method:
     for an edit, where memory may not hold all at once.
 
     parts: the methods that it consists of (`anachron.edit.methods.combined`), each with settings under its own name.
-    presets: by the name of a model in `anachron.edit.presets`. width_scaled: settings that are scaled with the width of
-    the MLP for other models. tunable: what a search may try of a setting (`anachron.advise.tune`), the most telling
-    first: factors of its value, and of layers relative depths from 0 to 1, at which their middle is put.
+    presets: by the name of a model in `anachron.edit.presets`. For other models: width_scaled, settings that are scaled
+    with the width of the MLP; elsewhere, settings that differ; scale_bound, settings that depend on the scale of a
+    model's weights or states, and so are the first to be changed where nobody tuned them. tunable: what a search may
+    try of a setting (`anachron.advise.tune`), the most telling first: factors of its value, and of layers relative
+    depths from 0 to 1, at which their middle is put.
     """
 
     name: str
@@ -121,6 +123,8 @@ class Method:
     presets: Mapping[str, Preset] = field(default_factory=dict)
     width_scaled: tuple[str, ...] = ()
     tunable: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    elsewhere: Mapping[str, Any] = field(default_factory=dict)
+    scale_bound: tuple[str, ...] = ()
     printed_name: Callable[[Mapping[str, Any]], str] | None = None
 
     @property

@@ -12,7 +12,7 @@ from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
 from anachron.edit.methods import method_named, printed_name
-from anachron.edit.presets import LAYER_FIELDS, changed
+from anachron.edit.presets import LAYER_FIELDS, changed, scaling
 from anachron.io.files import Json, rows_fingerprint
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import NO_SITES, Sites, weight_of
@@ -126,7 +126,7 @@ def _ready(planned: Planned, modules: Sequence[str], collected: Mapping[str, Sec
     use = method.covariance_use(planned.settings, modules, covariance)
     source = f"{planned.source}; {use.summary}" if use.summary else planned.source
     resources = replace(planned.resources, covariance=covariance)
-    return replace(planned, source=source, resources=resources, warnings=use.warnings)
+    return replace(planned, source=source, resources=resources, warnings=planned.warnings + use.warnings)
 
 
 def _planned(
@@ -144,12 +144,14 @@ def _planned(
         )  # fmt: skip
     sites = sites or sites_for(method, lm)
     settings, source = settings_for(name, lm, sites)
+    set_by_hand: list[str] = []
     for changed_name, wanted in changes.items():
         if method_named(changed_name) is method:
             if method.needs_network:
                 raise ConfigError(f"the settings of {name} are those of its network; train another with train-mend")
             settings = changed(settings, name, dict(wanted))
             source += f", changed: {', '.join(wanted)}"
+            set_by_hand += wanted
     if method.needs_network and network is None:
         raise ConfigError(f"{name} needs its trained network: train one with anachron train-mend, give it with --mend")
     if method.needs_network and network is not None:
@@ -162,7 +164,10 @@ def _planned(
     resources = Resources(
         network=network if method.needs_network else None, passages=given.passages if method.reads_passages else ()
     )
-    return Planned(method=name, settings=settings, source=source, resources=resources, sites=sites)
+    warnings = () if method.needs_network else scaling(method, lm, sites, set_by_hand)
+    return Planned(
+        method=name, settings=settings, source=source, resources=resources, sites=sites, warnings=warnings
+    )  # fmt: skip
 
 
 def _layers(settings: Any) -> Sequence[int]:

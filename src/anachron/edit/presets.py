@@ -6,7 +6,8 @@ C, and the weight stands beside it. Everything else stays.
 """
 
 import json
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, fields, replace
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -30,15 +31,25 @@ class Published:
     layers: int
     width: int
 
+    def is_like(self, lm: LanguageModel, sites: Sites) -> bool:
+        """Whether a model has its family and shape."""
+        return (self.family, self.layers, self.width) == (_family(lm), sites.layers, _width(lm, sites))
+
 
 GPT_J = Published("GPT-J", "gptj", layers=28, width=16384)
 GPT_2_XL = Published("GPT-2-XL", "gpt2", layers=48, width=6400)
 LLAMA = Published("Llama-7B", "llama", layers=32, width=11008)
 LLAMA_3 = Published("Llama-3-8B", "llama", layers=32, width=14336)
+LLAMA_3_2 = Published("Llama-3.2-3B", "llama", layers=28, width=8192)
 QWEN = Published("Qwen2.5-7B", "qwen2", layers=28, width=18944)
 MISTRAL = Published("Mistral-7B", "mistral", layers=32, width=14336)
-MODELS = (GPT_J, GPT_2_XL, LLAMA, LLAMA_3, QWEN, MISTRAL)
-LIKE = {"gptj": GPT_J, "gpt2": GPT_2_XL, "qwen2": QWEN, "qwen3": QWEN}  # family -> whose settings are scaled
+GEMMA_3 = Published("Gemma-3-27B", "gemma3_text", layers=62, width=21504)
+QWEN_3_5 = Published("Qwen3.5-9B", "qwen3_5_text", layers=32, width=12288)
+MODELS = (GPT_J, GPT_2_XL, LLAMA, LLAMA_3, LLAMA_3_2, QWEN, QWEN_3_5, MISTRAL, GEMMA_3)
+LIKE = {  # family -> whose settings are scaled, the first that a method has
+    "gptj": (GPT_J,), "gpt2": (GPT_2_XL,), "qwen2": (QWEN,), "qwen3": (QWEN,), "qwen3_5_text": (QWEN_3_5, QWEN),
+    "mistral": (MISTRAL,), "gemma3_text": (GEMMA_3,),
+}  # fmt: skip
 
 
 def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
@@ -52,27 +63,61 @@ def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
     if lm.name in (DEMO, DEMO_UNTRAINED):
         values = method.presets[DEMO].values if DEMO in method.presets else {}
         return method.settings(**values), "ours, chosen for the demo model"
-    if not method.presets:
-        return method.settings(), NO_PRESET
-    family = lm.model.config.get_text_config().model_type
-    width = features(lm.model.get_submodule(sites.mlp_out(0)), sites.mlp_out(0))[1]
-    of_its_shape = [m for m in MODELS if (m.family, m.layers, m.width) == (family, sites.layers, width)]
-    plain = LLAMA if "mlp.down_proj" in sites.mlp_output else GPT_J
-    alike = (*of_its_shape, LIKE.get(family, plain), plain)
-    model = next((model for model in alike if model.name in method.presets), None)
-    if model is None:
+    if (model := _most_like(method, lm, sites)) is None:
         return method.settings(), NO_PRESET
     known = method.presets[model.name]
     settings = method.settings(**known.values)
-    if model in of_its_shape:
+    if model.is_like(lm, sites):
         return settings, f"{'published' if known.source else 'chosen'} for {model.name}: {known}"
+    width = _width(lm, sites)
     layers = {name: known.values[name] for name in LAYER_FIELDS if name in known.values}
     changes = {name: _scaled(value, model.layers, sites.layers) for name, value in layers.items()}
     changes |= {name: getattr(settings, name) * width / model.width for name in method.width_scaled}
-    return replace(settings, **changes), (
+    return replace(settings, **{**changes, **method.elsewhere}), (
         f"scaled from {model.name} by relative depth: {model.layers} layers to {sites.layers}, MLP width {model.width} "
         f"to {width}; those of {model.name}: {known}"
     )
+
+
+def scaling(method: Method, lm: LanguageModel, sites: Sites, given: Collection[str] = ()) -> tuple[str, ...]:
+    """What to know where a method's settings for a model are scaled from another's: one line, or none.
+
+    given: settings that are set by hand.
+    """
+    model = None if lm.name in (DEMO, DEMO_UNTRAINED) else _most_like(method, lm, sites)
+    if model is None or model.is_like(lm, sites) or not set(given).isdisjoint(method.scale_bound):
+        return ()
+    before, now = asdict(method.settings(**method.presets[model.name].values)), asdict(preset(method, lm, sites)[0])
+    parts = [
+        f"{name} {json.dumps(before[name])} became {json.dumps(now[name])}" for name in now if now[name] != before[name]
+    ]
+    kept = [f"{name} {now[name]}" for name in method.scale_bound if now[name] is not None]
+    parts += [f"{' and '.join(kept)} stayed, though what fits depends on the scale of a model"] if kept else []
+    first = next(name for name in (*method.scale_bound, *LAYER_FIELDS, *now) if name in now)
+    return (
+        f"{method.name}: nobody tuned its settings for this model; of those of {model.name} "
+        f"{'; '.join(parts) or 'nothing was changed'}; if updates are not made or other facts change, set others, "
+        f"first --set {method.name}.{first}=VALUE",
+    )
+
+
+def _most_like(method: Method, lm: LanguageModel, sites: Sites) -> Published | None:
+    """The model whose settings a method takes for another; None where it has none."""
+    if not method.presets:
+        return None
+    plain = LLAMA if "mlp.down_proj" in sites.mlp_output else GPT_J
+    own = [model for model in MODELS if model.is_like(lm, sites)]
+    alike = (*own, *LIKE.get(_family(lm), ()), plain)
+    return next((model for model in alike if model.name in method.presets), None)
+
+
+def _family(lm: LanguageModel) -> str:
+    return str(lm.model.config.get_text_config().model_type)
+
+
+def _width(lm: LanguageModel, sites: Sites) -> int:
+    """Inputs of the projection out of the MLP."""
+    return features(lm.model.get_submodule(sites.mlp_out(0)), sites.mlp_out(0))[1]
 
 
 def _scaled(layers: int | tuple[int, ...], before: int, now: int) -> int | tuple[int, ...]:

@@ -36,28 +36,26 @@ def save_edit(edit: Edit, path: Path | str) -> None:
 
     Raises `ModelError` for one that holds NaN or infinite numbers.
     """
-    tensors: dict[str, torch.Tensor] = {}
     for name, delta in edit.deltas.items():
         require_finite(name, delta)
-        parts = (
-            {"left": delta.left, "right": delta.right}
-            if isinstance(delta, LowRank)
-            else {"weight": delta.weight, "bias": delta.bias}
-        )
-        tensors |= {f"{name}/{part}": t for part, t in parts.items() if t is not None}
-    tensors |= {f"{name}/keys": keys for name, keys in edit.keys.items()}
-    tensors |= {f"{name}/statistics": moments.tensor() for name, moments in edit.statistics.items()}
     for name, memory in edit.memories.items():
         if not memory.is_finite():
             raise ModelError(f"the memory of {name!r} holds NaN or infinite numbers; make the edit again")
-        tensors |= {f"{name}/memory_{part}": tensor for part, tensor in memory.tensors().items()}
-    about = {"format": FORMAT, "model": edit.model, "prefix": edit.prefix, "about": edit.about, "versions": versions()}
+    about: Json = {
+        "format": FORMAT,
+        "model": edit.model,
+        "prefix": edit.prefix,
+        "about": edit.about,
+        "versions": versions(),
+    }
     if edit.memories:
         about["labels"] = {name: list(memory.labels) for name, memory in edit.memories.items()}
     if edit.passages:
         about["passages"] = edit.passages.as_json()
+    if edit.parts:
+        about["parts"] = [list(part) for part in edit.parts]
     # Copies: the file's format refuses tensors that share memory, as one change of two modules may.
-    write_tensors(Path(path), {name: t.detach().cpu().clone() for name, t in tensors.items()}, about)
+    write_tensors(Path(path), {name: t.cpu().clone() for name, t in edit.tensors().items()}, about)
     counts = {"modules": len({*edit.deltas, *edit.memories}), "edits": edit.count}
     write_manifest(path, command="edit", parameters=edit.about, inputs={"model": edit.model}, counts=counts)
 
@@ -98,7 +96,13 @@ def _edit_of(tensors: Mapping[str, torch.Tensor], manifest: Json) -> Edit:
     memories = _memories_of(parts, manifest.get("labels", {}))
     deltas = {module: _delta_of(module, held) for module, held in parts.items() if held}
     passages = Passages.of_json(manifest["passages"]) if "passages" in manifest else None
-    return Edit(deltas, manifest["prefix"], manifest["model"], about, keys, statistics, memories, passages)
+    summed = manifest.get("parts", [])
+    if not isinstance(summed, list) or not all(
+        isinstance(part, list) and [type(value) for value in part] == [str, float] for part in summed
+    ):
+        raise ValueError("its parts are not checksums with how many times as strong they are")
+    added = tuple((part, times) for part, times in summed)
+    return Edit(deltas, manifest["prefix"], manifest["model"], about, keys, statistics, memories, passages, added)
 
 
 def _memories_of(parts: Mapping[str, dict[str, torch.Tensor]], labels: Any) -> dict[str, Memory]:
@@ -146,7 +150,7 @@ def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None
     """Write the model with the edit in its weights as a Hugging Face folder, whole or not at all.
 
     Raises `ConfigError` for an edit that is no change of weights or of a quantised model's, whose weights cannot be
-    written, and for a folder that is there already.
+    written, and for a folder with something in it.
     """
     if edit.prefix:
         raise ConfigError("an edit by PROMPT changes no weights, so there is no edited model to save; save the edit")

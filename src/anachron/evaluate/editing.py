@@ -71,6 +71,7 @@ class MethodChoice:
         needing = [name for name in self.methods if method_named(parse_method(name)[0]).needs_covariance]
         if needing and self.covariance_of(model) == "missing":
             raise ConfigError(f"{needing[0]} needs a covariance, and for {model} none is at hand: {GIVE_TEXT}")
+
     def changes_of(self, name: str) -> dict[str, Any]:
         """The settings that are changed of a method, which may be named with its variant."""
         method, _ = parse_method(name)

@@ -34,8 +34,9 @@ class LanguageModel:
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
     puts before every prompt, ``passages`` what it chooses from for each, ``edit_of`` the fingerprint of the model
     without it, ``edit_beside`` fingerprints of the changes that are computed beside the weights and ``memories`` those
-    of them that are memories (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are
-    put to it when it is edited, and prompts when an edit is evaluated: raw, or in its chat template
+    of them that are memories (`anachron.edit.carried.memory`), by the names of modules; ``edits`` are all that are in
+    force, the first one first, for methods that spare earlier ones. ``style`` is how requests are put to it when it is
+    edited, and prompts when an edit is evaluated: raw, or in its chat template
     (`anachron.lm.generation.update_style`). ``file`` is the SHA-256 of the GGUF file that it was read from.
     """
 
@@ -50,6 +51,7 @@ class LanguageModel:
     edit_beside: tuple[str, ...] = ()
     style: Format = TARGETS
     memories: Mapping[str, Any] = field(default_factory=dict)
+    edits: tuple[Any, ...] = ()
     tree_checks: TreeChecks = field(default_factory=TreeChecks)
     file: str | None = None
     passages: Shown | None = None

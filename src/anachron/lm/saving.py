@@ -21,7 +21,7 @@ def save_model(lm: LanguageModel, folder: Path | str) -> None:
     """Write a model as a Hugging Face folder, whole or not at all: configuration, weights (safetensors, in the dtype
     that they are in), settings for generation, tokenizer and chat template.
 
-    Raises `ConfigError` for a folder that is there already or that another process writes, and for a model whose
+    Raises `ConfigError` for a folder with something in it or that another process writes, and for a model whose
     weights are quantised or that consists of an adapter and what it changes: neither is one plain model.
     """
     if is_quantised(lm.model):
@@ -43,12 +43,18 @@ def write_folder(lm: LanguageModel, folder: Path) -> None:
     lm.tokenizer.save_pretrained(folder)
 
 
+def require_new(folder: Path, what: str) -> None:
+    """Raise `ConfigError` for anything but an empty folder that is there already; what: as of `new_folder`."""
+    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} already exists; choose another folder for {what}, new or empty")
+
+
 @contextmanager
 def new_folder(folder: Path | str, what: str) -> Iterator[Path]:
     """A hidden folder that gets its name once the block has filled it, by one process at a time.
 
-    what: that the folder is for, in the error. Raises `ConfigError` where one is there or another process makes it, and
-    `BackendError` where it cannot be written; nothing of it stays then.
+    what: that the folder is for, in the error. Raises `ConfigError` as `require_new` or where another process makes it,
+    and `BackendError` where it cannot be written; nothing of it stays then.
     """
     target = Path(folder)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
@@ -61,12 +67,13 @@ def new_folder(folder: Path | str, what: str) -> Iterator[Path]:
     except OSError as error:
         raise unwritable(target, error) from error
     try:
-        if os.path.lexists(target):
-            raise ConfigError(f"{target} already exists; choose another folder for {what}")
+        require_new(target, what)
         for left in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):  # of writers that were killed
             shutil.rmtree(left, ignore_errors=True)
         temporary.mkdir()
         yield temporary
+        if target.is_dir():
+            target.rmdir()  # empty; what has come into it meanwhile stays, and this raises
         temporary.rename(target)
     except (OSError, SafetensorError) as error:
         raise unwritable(target, error) from error

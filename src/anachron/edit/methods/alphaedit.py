@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from anachron.core.errors import ConfigError, DataError
-from anachron.edit.base import Edit, LowRank
+from anachron.edit.base import Edit, LowRank, keys_in_force
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.method import (
     DEPTHS,
@@ -107,14 +107,15 @@ def alphaedit(
 ) -> list[Edit]:  # fmt: skip
     """dW' = (P (K K' + Kp Kp') + ridge I)^-1 P K R' of all requests at once, or of each one apart.
 
-    Kp: keys of the edits made before. An edit is about its ``null_space``, a record of each module. Raises
+    Kp: keys of the edits in force. An edit is about its ``null_space``, a record of each module. Raises
     `ConfigError` without a covariance, `DataError` where no direction of it counts as empty.
     """
     null_spaces = _null_spaces(of_several_layers(settings, sites), settings, resources.covariance)
+    earlier = keys_in_force(lm)
 
     def solve(module: str, keys: torch.Tensor) -> Insert:
-        before = None if resources.earlier is None else resources.earlier.keys.get(module)
         basis = null_spaces[module].basis.to(keys)
+        before = earlier.get(module)
         return lambda chosen, residual: null_space_change(keys[:, chosen], residual, basis, settings.ridge, before)
 
     edits = spread(
@@ -172,11 +173,12 @@ def null_space_change(
 
 
 _AUTHORS = "jianghoucheng/AlphaEdit hparams/AlphaEdit/"
+_QWEN = {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3, "ridge": 1.0}
 
 ALPHAEDIT = Method(
     "AlphaEdit", AlphaEditSettings, alphaedit, of_several_layers,
     factorise=lambda moment: None if moment.is_projection else moment.eigen(),
-    covariance_use=null_space_use,
+    covariance_use=null_space_use, scale_bound=("threshold", "relative_threshold"),
     presets={
         "GPT-J": Preset({"layers": (3, 4, 5, 6, 7, 8)}, _AUTHORS + "EleutherAI_gpt-j-6B.json"),
         "GPT-2-XL": Preset({"layers": (13, 14, 15, 16, 17), "steps": 20}, _AUTHORS + "gpt2-xl.json"),
@@ -186,13 +188,11 @@ ALPHAEDIT = Method(
         "Llama-3-8B": Preset(
             {"layers": (4, 5, 6, 7, 8), "rate": 0.1, "context_lengths": ((9, 5),)}, _AUTHORS + "Llama3-8B.json"
         ),
-        "Qwen2.5-7B": Preset(
-            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3, "ridge": 1.0},
-            "zjunlp/EasyEdit hparams/AlphaEdit/qwen2.5-7b.yaml",
-        ),
+        "Qwen2.5-7B": Preset(_QWEN, "zjunlp/EasyEdit hparams/AlphaEdit/qwen2.5-7b.yaml"),
+        "Qwen3.5-9B": Preset(_QWEN, "zjunlp/EasyEdit hparams/AlphaEdit/qwen3.5-9b.yaml"),
         "demo": Preset(
-            {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "threshold": None, "relative_threshold": 0.01,
-             "ridge": 1.0, "context_starts": ()}
+            {"layers": (0, 1, 2), "steps": 40, "rate": 2.0, "clamp": 4.0, "threshold": None,
+             "relative_threshold": 0.01, "ridge": 1.0, "context_starts": ()}
         ),
     },
     tunable={"rate": RATES, "layers": DEPTHS, "steps": STEPS},

@@ -109,6 +109,7 @@ def _size(lm: LanguageModel, settings: FtSettings, sites: Sites) -> int:
     return weight_of(lm.model, sites.mlp_out(settings.layer)).numel()
 
 
+_EASY = "zjunlp/EasyEdit hparams/FT/"
 _OUR_LOSS = "but for its loss: FT.last_position_loss"
 _EASY_EDIT = f"{_OUR_LOSS}, and its batches of one: FT.batch"
 
@@ -117,21 +118,24 @@ FT = Method(
     presets={
         "GPT-J": Preset({"layer": 21}, "kmeng01/memit hparams/FT/EleutherAI_gpt-j-6B_unconstr.json", _OUR_LOSS),
         "GPT-2-XL": Preset({"layer": 1}, "kmeng01/memit hparams/FT/gpt2-xl_unconstr.json", _OUR_LOSS),
-        "Llama-7B": Preset({"layer": 21}, "zjunlp/EasyEdit hparams/FT/llama-7b.yaml", _EASY_EDIT),
+        "Llama-7B": Preset({"layer": 21}, _EASY + "llama-7b.yaml", _EASY_EDIT),
         "Llama-3-8B": Preset({"layer": 21}, "jianghoucheng/AlphaEdit hparams/FT/Llama3-8B.json", _OUR_LOSS),
-        "Qwen2.5-7B": Preset({"layer": 27}, "zjunlp/EasyEdit hparams/FT/qwen2.5-7b.yaml", _EASY_EDIT),
+        "Llama-3.2-3B": Preset({"layer": 21}, _EASY + "llama3.2-3b.yaml", _EASY_EDIT),
+        "Qwen2.5-7B": Preset({"layer": 27}, _EASY + "qwen2.5-7b.yaml", _EASY_EDIT),
+        "Qwen3.5-9B": Preset({"layer": 27}, _EASY + "qwen3.5-9b.yaml", _EASY_EDIT),
         "demo": Preset({"layer": 4, "rate": 5e-3}),
     },
     tunable={"rate": RATES, "layer": DEPTHS, "steps": STEPS},
 )  # fmt: skip
 FT_L = Method(
-    "FT+L", FtSettings, ft_inside_a_box, needs_subject=False, scenarios=REMOVING, size=_size,
+    "FT+L", FtSettings, ft_inside_a_box, needs_subject=False, scenarios=REMOVING, size=_size, scale_bound=("eps",),
     presets={
         "GPT-J": Preset(
             {"layer": 0, "eps": 5e-5}, "kmeng01/memit hparams/FT/EleutherAI_gpt-j-6B_constr.json", _OUR_LOSS
         ),
         "GPT-2-XL": Preset({"layer": 0, "eps": 5e-4}, "kmeng01/memit hparams/FT/gpt2-xl_constr.json", _OUR_LOSS),
         "Llama-7B": Preset({"layer": 0, "eps": 5e-5}, note="as GPT-J"),
+        "Mistral-7B": Preset({"layer": 21, "eps": 5e-5}, _EASY + "mistral-7b.yaml", _EASY_EDIT),
         "demo": Preset({"layer": 0, "rate": 3e-3, "eps": 7e-3}),
     },
     tunable={"eps": (*RATES, 100.0), "rate": RATES, "layer": DEPTHS, "steps": STEPS},

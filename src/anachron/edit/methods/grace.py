@@ -133,11 +133,14 @@ _EASY = "zjunlp/EasyEdit hparams/GRACE/"
 
 GRACE = Method(
     "GRACE", GraceSettings, grace, needs_subject=False, readable_weights=False, changes_weights=False,
+    scale_bound=("radius",),
     presets={
         "GPT-J": Preset({"layer": 25}, _EASY + "gpt-j-6b.yaml"),
         "GPT-2-XL": Preset({"layer": 35, "into_mlp": True}, _EASY + "gpt2-xl.yaml"),
         "Llama-7B": Preset({"layer": 27, "steps": 50}, _EASY + "llama-7b.yaml"),
+        "Llama-3.2-3B": Preset({"layer": 27, "steps": 50}, _EASY + "llama3.2-3b.yaml"),
         "Qwen2.5-7B": Preset({"layer": 18, "steps": 50}, _EASY + "qwen2.5-7b.yaml"),
+        "Qwen3.5-9B": Preset({"layer": 18, "steps": 50, "radius": 5.0}, _EASY + "qwen3.5-9b.yaml"),
         "demo": Preset({"layer": 4, "radius": 35.0, "steps": 50}),
     },
     tunable={"radius": (*RATES, 30.0, 100.0), "rate": RATES},

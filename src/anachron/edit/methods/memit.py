@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anachron.edit.base import Edit
+from anachron.edit.base import Edit, keys_in_force
 from anachron.edit.method import DEPTHS, NOTHING, RATES, STEPS, Method, Preset, Resources, of_several_layers
 from anachron.edit.passes.spread import SpreadSettings, by_ridge, spread
 from anachron.edit.requests import EditRequest
@@ -31,15 +31,18 @@ def memit(
     """Equation 14: dW = R K' (lambda C + K K')^-1 a layer, all requests at once, or each one apart; see `spread`.
 
     K: keys, R: residuals, of the requests in columns. With ``spare_earlier`` K K' + Kp Kp' takes the place of K K', Kp
-    the keys of the edits made before.
+    the keys of the edits in force.
     """
     spare = settings.spare_earlier
-    earlier = resources.earlier.keys if spare and resources.earlier is not None else None
+    earlier = keys_in_force(lm) if spare else None
     solve = by_ridge(resources.covariance, settings.weight, earlier)
     return spread(
         lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=spare
     )
 
+
+_EASY = "zjunlp/EasyEdit hparams/MEMIT/"
+_LATER = {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3}
 
 MEMIT = Method(
     "MEMIT", MemitSettings, memit, of_several_layers,
@@ -48,18 +51,17 @@ MEMIT = Method(
         "GPT-2-XL": Preset(
             {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0}, "kmeng01/memit hparams/MEMIT/gpt2-xl.json"
         ),
-        "Llama-7B": Preset(
-            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3, "context_lengths": ((9, 5),)},
-            "zjunlp/EasyEdit hparams/MEMIT/llama-7b.yaml",
-        ),
+        "Llama-7B": Preset(_LATER | {"context_lengths": ((9, 5),)}, _EASY + "llama-7b.yaml"),
+        "Llama-3.2-3B": Preset(_LATER | {"context_lengths": ((9, 5),)}, _EASY + "llama3.2-3b.yaml"),
+        "Mistral-7B": Preset(_LATER | {"context_lengths": ((9, 5),)}, _EASY + "mistral-7b.yaml"),
         "Llama-3-8B": Preset(
             {"layers": (4, 5, 6, 7, 8), "rate": 0.1, "context_lengths": ((9, 5),)},
             "jianghoucheng/AlphaEdit hparams/MEMIT/Llama3-8B.json",
         ),
-        "Qwen2.5-7B": Preset(
-            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3}, "zjunlp/EasyEdit hparams/MEMIT/qwen2.5-7b.yaml"
+        "Qwen2.5-7B": Preset(_LATER, _EASY + "qwen2.5-7b.yaml"),
+        "demo": Preset(
+            {"layers": (0, 1), "steps": 60, "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}
         ),
-        "demo": Preset({"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}),
     },
     tunable={"rate": RATES, "layers": DEPTHS, "steps": STEPS},
     width_scaled=("weight",),

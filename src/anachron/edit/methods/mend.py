@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -283,10 +283,11 @@ def _compact(edit: Edit) -> Edit:
         for name, delta in edit.deltas.items()
         if isinstance(delta, LowRank) and delta.rank * sum(delta.shape) > math.prod(delta.shape)
     }
-    return Edit({**edit.deltas, **large}, model=edit.model)
+    return replace(edit, deltas={**edit.deltas, **large})
 
 
 _AUTHORS = "eric-mitchell/mend config/alg/mend.yaml and config/model/"
+_EASY = "zjunlp/EasyEdit hparams/TRAINING/MEND/"
 _TRAINING = "but for a number of steps, without validation"
 
 MEND = Method(
@@ -295,6 +296,8 @@ MEND = Method(
         "GPT-J": Preset({"layers": (25, 26, 27)}, _AUTHORS + "gptj.yaml", _TRAINING),
         "GPT-2-XL": Preset({"layers": (45, 46, 47)}, _AUTHORS + "gpt2xl.yaml", _TRAINING),
         "Llama-7B": Preset({"layers": (29, 30, 31)}, note="the last three layers, as for GPT-J"),
+        "Llama-3-8B": Preset({"layers": (29, 30, 31)}, _EASY + "llama3-8B.yaml", _TRAINING),
+        "Mistral-7B": Preset({"layers": (29, 30, 31)}, _EASY + "mistral-7b.yaml", _TRAINING),
         "demo": Preset({"layers": (3, 4, 5), "rate": 1e-4, "lr_rate": 1e-3, "steps": 1000}),
     },
 )  # fmt: skip

@@ -69,6 +69,8 @@ def _changes(
     return [LowRank(one[:, None], direction[None, :]) for one, direction in zip(left, u, strict=True)]
 
 
+_EASY = "zjunlp/EasyEdit hparams/"
+_BARE = {"context_lengths": ((5, 10), (10, 10))}  # no start-of-text token is counted
 # what EasyEdit and the authors of AlphaEdit set alike for Llama and Qwen2.5
 _LATER = {"layer": 5, "steps": 25, "decay": 1e-3, "clamp": 4.0, "context_starts": STARTS}
 _WITH_C = "but with C (mom2_adjustment is false there: --no-covariance)"
@@ -79,12 +81,13 @@ ROME = Method(
     presets={
         "GPT-J": Preset({"layer": 5}, "kmeng01/rome hparams/ROME/EleutherAI_gpt-j-6B.json"),
         "GPT-2-XL": Preset({"layer": 17}, "kmeng01/rome hparams/ROME/gpt2-xl.json"),
-        "Llama-7B": Preset(_LATER, "zjunlp/EasyEdit hparams/R-ROME/llama-7b.yaml", _WITH_C),
+        "Llama-7B": Preset(_LATER, _EASY + "R-ROME/llama-7b.yaml", _WITH_C),
         "Llama-3-8B": Preset(_LATER, "jianghoucheng/AlphaEdit hparams/ROME/Llama3-8B.json", _WITH_C),
-        "Qwen2.5-7B": Preset(
-            _LATER | {"context_lengths": ((5, 10), (10, 10))}, "zjunlp/EasyEdit hparams/R-ROME/qwen2.5-7b.yaml", _WITH_C
-        ),
-        "demo": Preset({"layer": 1, "rate": 2.0, "clamp": 10.0, "context_lengths": ((5, 10), (10, 10))}),
+        "Llama-3.2-3B": Preset(_LATER, _EASY + "R-ROME/llama3.2-3b.yaml", _WITH_C),
+        "Mistral-7B": Preset(_LATER, _EASY + "ROME/mistral-7b.yaml", _WITH_C),
+        "Qwen2.5-7B": Preset(_LATER | _BARE, _EASY + "R-ROME/qwen2.5-7b.yaml", _WITH_C),
+        "Qwen3.5-9B": Preset(_LATER | _BARE, _EASY + "R-ROME/qwen3.5-9b.yaml", _WITH_C),
+        "demo": Preset({"layer": 0, "steps": 60, "rate": 2.0, "clamp": 10.0} | _BARE),
     },
     tunable={"rate": RATES, "layer": DEPTHS, "steps": STEPS},
 )  # fmt: skip

@@ -9,7 +9,6 @@ import torch
 from anachron.core.errors import DataError
 from anachron.edit.passes.forward import nll_losses, target_logits
 from anachron.edit.passes.frozen import frozen
-from anachron.lm.batches import fed_length
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
 from anachron.lm.spans import Encoded
@@ -21,7 +20,7 @@ class Factors:
     """A module's gradient taken apart: its inputs x (tokens, inputs), the gradients at its outputs, delta (tokens,
     outputs), and the text that each token is of, owners (tokens,).
 
-    Only tokens that a gradient reaches are in it, unless all are asked for. dL/dW = delta' x.
+    Only tokens that a gradient reaches are in it, unless others are asked for. Of all these, dL/dW = delta' x.
     """
 
     x: torch.Tensor
@@ -35,34 +34,35 @@ class Factors:
 
 
 def gradients(
-    lm: LanguageModel, texts: Sequence[Encoded], modules: Iterable[str], *, every: bool = False
-) -> dict[str, Factors]:
+    lm: LanguageModel, texts: Sequence[Encoded], modules: Iterable[str], *,
+    kept: Sequence[Sequence[int]] | None = None,
+) -> dict[str, Factors]:  # fmt: skip
     """Each module's gradient of each text's loss, at the model's weights as they are. Raises `DataError` for NaN.
 
-    every: all tokens that are fed, also those that no gradient reaches.
+    kept: positions of each text's tokens that are to be in it; None takes those that a gradient reaches.
     """
     seen: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     with frozen(lm.model), torch.enable_grad(), together(_watched(lm.model, name, seen) for name in modules):
         loss = losses(lm, texts).sum()
         deltas = torch.autograd.grad(loss, [seen[name][1] for name in modules])
-    lengths = [fed_length(text) for text in texts] if every else None
-    return {
-        name: _factors(name, seen[name][0], d, len(texts), lengths) for name, d in zip(modules, deltas, strict=True)
-    }
+    return {name: _factors(name, seen[name][0], d, len(texts), kept) for name, d in zip(modules, deltas, strict=True)}
 
 
-def _factors(name: str, x: torch.Tensor, delta: torch.Tensor, texts: int, lengths: Sequence[int] | None) -> Factors:
-    """lengths: of the texts, whose tokens are all to be in it; None for those that a gradient reaches."""
+def _factors(
+    name: str, x: torch.Tensor, delta: torch.Tensor, texts: int, kept: Sequence[Sequence[int]] | None
+) -> Factors:
+    """kept: as of `gradients`."""
     # (texts, length, width) -> (tokens, width); OPT has them flat already
     x, delta = (at_least_float32(t.reshape(-1, t.shape[-1])) for t in (x, delta))
     if not torch.isfinite(delta).all():
         raise DataError(f"the gradient at {name} is not a number; use dtype float32 or bfloat16")
     owners = torch.arange(texts, device=delta.device).repeat_interleave(len(delta) // texts)  # (tokens,)
-    if lengths is None:
+    if kept is None:
         chosen = (delta != 0).any(1) & (x != 0).any(1)  # (tokens,)
     else:
-        places = torch.arange(len(delta) // texts, device=delta.device)  # (length,)
-        chosen = (places < torch.tensor(lengths, device=delta.device)[:, None]).reshape(-1)  # (tokens,), no padding
+        length = len(delta) // texts
+        rows = [text * length + place for text, places in enumerate(kept) for place in places]
+        chosen = torch.tensor(rows, device=delta.device)  # numbers of tokens
     return Factors(x[chosen], delta[chosen], owners[chosen])
 
 
