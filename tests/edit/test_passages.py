@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from anachron.core.errors import ConfigError, DataError
 from anachron.data.bundled.mini_updates import known_facts, mini_replacements
 from anachron.data.updates.case_records import EditCase
-from anachron.data.updates.cases import CaseSet
+from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import Edit, edited
 from anachron.edit.carried.passages import Passage, Passages
 from anachron.edit.corpus import TextInMemory
@@ -408,3 +408,15 @@ def test_most_bundled_updates_are_found_by_their_own_words():
     assert edit.passages is not None
     found = edit.passages.shown([request.text for request in requests])
     assert sum(request.sentence in some for request, some in zip(requests, found, strict=True)) > 0.9 * len(requests)
+
+
+@pytest.mark.full
+def test_in_a_stale_store_the_old_sentence_is_often_the_nearer_one():
+    """The shares of docs/edit-methods.md: of the bundled updates' own prompts that are shown the new passage."""
+    cases = load_cases("mini-updates").cases
+    requests = [request for case in cases for request in requests_of(case, "RETRIEVAL")]
+    for k, share in ((1, 0.15), (3, 1.0)):
+        edit = make_edit(make_edit_lm("llama"), "RETRIEVAL", requests, RetrievalSettings(k=k, stale=True))
+        assert edit.passages is not None
+        rows = retrieved(edit.passages, cases).filter(kind="update")
+        assert rows.height == 224 and rows["place"].is_not_null().mean() == pytest.approx(share, abs=0.005)

@@ -121,7 +121,7 @@ class Passages:
         return [found[prompt] for prompt in prompts]
 
     def _nearest(self, prompt: str) -> tuple[str, ...]:
-        scores, nearest = self.scores(prompt).copy(), []
+        scores, nearest = self.scores(prompt), []
         for _ in range(min(self.k, len(scores))):  # k is small: as many passes are faster than sorting all
             best = int(scores.argmax())
             if scores[best] <= 0:
