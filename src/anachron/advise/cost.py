@@ -16,6 +16,7 @@ from anachron.edit.methods import method_named
 from anachron.edit.plan import Planned
 from anachron.evaluate.joint_edits import JointEdit, make_batch
 from anachron.evaluate.measures.perplexity import HeldText, perplexity
+from anachron.evaluate.retrieved import retrieved
 from anachron.io.files import Json
 from anachron.lm.generation import greedy_continuations
 from anachron.lm.model import LanguageModel
@@ -29,13 +30,15 @@ class Cost:
     """seconds: to make the edit. memory: bytes that the process, or the GPU, took meanwhile beyond what it held before.
     milliseconds: a question, from its text to `WRITTEN` tokens, one question at a time. takes_back: whether one update
     can be taken out of what was made; of weights changed together none can. perplexity: of the held text under the
-    edit, None without one. reason: why nothing could be measured, else None."""
+    edit, None without one. found: of a way that searches passages, the share of the prompts, of an update and in other
+    words, for which the update's own passage was found. reason: why nothing could be measured, else None."""
 
     seconds: float | None = None
     memory: int | None = None
     milliseconds: float | None = None
     takes_back: bool | None = None
     perplexity: float | None = None
+    found: float | None = None
     reason: str | None = None
 
     def total(self, questions: int, unedited: "Cost") -> float:
@@ -70,7 +73,17 @@ def _under(
 ) -> Cost:
     takes_back = not method_named(planned.method).changes_weights
     with edited(lm, joint.edit, check=False):
-        return Cost(made.seconds, made.memory, _milliseconds(lm, cases), takes_back, _perplexity(lm, text))
+        took, reads = _milliseconds(lm, cases), _perplexity(lm, text)
+    return Cost(made.seconds, made.memory, took, takes_back, reads, _found(joint, planned, cases))
+
+
+def _found(joint: JointEdit, planned: Planned, cases: Sequence[EditCase]) -> float | None:
+    """Errors of retrieval apart from those of reading: an oracle, to which the passage is always shown, has these."""
+    if joint.edit.passages is None:
+        return None
+    made = [case for case in cases if case.case_id in joint.seconds]
+    places = retrieved(joint.edit.passages, made, planned.variant)["place"]
+    return (places.len() - places.null_count()) / places.len()
 
 
 def _perplexity(lm: LanguageModel, text: HeldText | None) -> float | None:

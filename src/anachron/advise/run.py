@@ -241,11 +241,12 @@ def _with_costs(
             "seconds": [cost.seconds for cost in of_way], "memory": [cost.memory for cost in of_way],
             "milliseconds": [cost.milliseconds for cost in of_way], "cost": [totals.get(way) for way in table["way"]],
             "perplexity": [cost.perplexity for cost in of_way], "takes_back": [cost.takes_back for cost in of_way],
+            "found": [cost.found for cost in of_way],
             "not_judged": [advice.not_judged.get(way) for way in table["way"]],
         },
         schema={
             "seconds": pl.Float64, "memory": pl.Int64, "milliseconds": pl.Float64, "cost": pl.Float64,
-            "perplexity": pl.Float64, "takes_back": pl.Boolean, "not_judged": pl.String,
+            "perplexity": pl.Float64, "takes_back": pl.Boolean, "found": pl.Float64, "not_judged": pl.String,
         },
     )  # fmt: skip
     rows = pl.concat([table, beside], how="horizontal")

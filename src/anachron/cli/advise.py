@@ -137,14 +137,15 @@ def advise(
 
 def _tell(found: Any, cases: "CaseSet", *, as_json: bool) -> None:
     from anachron.io.run_folder import RunFolder
-    from anachron.report.advice import advice_lines, advice_table, write_advice_page
+    from anachron.report.advice import advice_lines, costs_table, gains_table, write_advice_page
 
     page = write_advice_page(found, cases.cases, RunFolder.read(found.folder).record)
     if as_json:
         print_json(found.summary | {"run": str(found.folder), "page": str(page)})
         return
     screen = stdout()
-    screen.print(advice_table(found.ways))
+    for table in (gains_table(found.ways), costs_table(found.ways)):
+        screen.print(table)
     for line in advice_lines(found):
         screen.print(line, markup=False, soft_wrap=True)
     say(f"run folder: {found.folder}; page: {page}")

@@ -18,37 +18,45 @@ from anachron.report.table import UP, Column, Table, measured
 PAGE = Path("report/index.html")
 EXAMPLES = 3  # updates whose texts the page shows of each way
 COLUMNS = (
-    measured("Present", "present", UP), measured("Past kept", "past", UP), measured("Others kept", "others", UP),
-    measured("Fluency kept", "fluency", UP), measured("Balance", "balance", UP),
+    measured("Present", "present", UP, digits=0), measured("Past kept", "past", UP, digits=0),
+    measured("Others kept", "others", UP, digits=0), measured("Fluency kept", "fluency", UP, digits=0),
+    measured("Balance", "balance", UP),
 )  # fmt: skip
-COSTS = ("seconds", "MB", "ms a question", "perplexity", "one taken back")
+COSTS = ("seconds", "MB", "ms a question", "perplexity", "own passage found", "one taken back")
 WIDTH, HEIGHT, EDGE = 640, 380, 46  # of the chart, in pixels
 NOTES = (
     "× 100, mean [95 % interval] over updates. Present: the new object likelier than the old one, and generated, as "
     "asked and in other words. Past kept: the old one still likelier on dates before the change. Others kept: facts "
-    "beside the update with at least half of their probability. Balance: the weighted mean.",
-    "seconds, MB: to make all updates of the row together; ms a question: eight tokens of an answer, one at a time.",
+    "beside the update with at least half of their probability. Balance: the weighted mean. The oracle is told which "
+    "fact is asked; what it lacks are errors of reading.",
+    "seconds, MB: to make all updates of the row together; ms a question: eight tokens of an answer, one at a time; "
+    "own passage found: for the prompts of updates; what is missing are errors of retrieval.",
 )
 
 
-def advice_table(ways: pl.DataFrame) -> Table:
-    """Rows of `anachron.advise.run.Advised.ways` for the terminal: a section a number of updates made together."""
+def gains_table(ways: pl.DataFrame) -> Table:
+    """What each way gained and broke, of rows of `anachron.advise.run.Advised.ways`: a section a number of updates."""
     shown = [one for one in COLUMNS if ways[f"{one.of}_n"].sum()]
-    cells = {"updates": [f"{size:,}" for size in ways["size"]], "way": [_way(name) for name in ways["way"]]}
-    cells |= {one.heading: one.cells(ways) for one in shown}
+    return _table("What each way gained and broke", ways, {one.heading: one.cells(ways) for one in shown}, NOTES[0])
+
+
+def costs_table(ways: pl.DataFrame) -> Table:
+    """What each way costs, of the same rows; without the oracle, which nobody can have."""
+    ways = ways.filter(pl.col("way") != ORACLE)
     costs = [_costs(row) for row in ways.iter_rows(named=True)]
     known = [place for place in range(len(COSTS)) if any(row[place] != "-" for row in costs)]
-    cells |= {COSTS[place]: [row[place] for row in costs] for place in known}
-    columns = [Column("updates", number=True, once=True), Column("way")]
-    columns += [Column(name, number=True) for name in list(cells)[2:]]
-    return Table(
-        "What each way gained and broke", columns, [*zip(*cells.values(), strict=True)], NOTES,
-        sections=ways["size"].to_list(),
-    )  # fmt: skip
+    return _table("What each way costs", ways, {COSTS[i]: [row[i] for row in costs] for i in known}, NOTES[1])
+
+
+def _table(title: str, ways: pl.DataFrame, cells: dict[str, list[str]], note: str) -> Table:
+    named = {"updates": [f"{size:,}" for size in ways["size"]], "way": [_way(name) for name in ways["way"]]}
+    columns = [Column("updates", number=True, once=True), Column("way"), *(Column(n, number=True) for n in cells)]
+    rows = [*zip(*named.values(), *cells.values(), strict=True)]
+    return Table(title, columns, rows, [note], sections=ways["size"].to_list())
 
 
 def _way(name: str) -> str:
-    return {UNEDITED: "nothing", ORACLE: "oracle (told which fact is asked)"}.get(name, name)
+    return "nothing" if name == UNEDITED else name
 
 
 def _costs(row: Json) -> tuple[str, ...]:
@@ -57,7 +65,8 @@ def _costs(row: Json) -> tuple[str, ...]:
 
     back = "-" if row["takes_back"] is None or row["way"] == UNEDITED else "yes" if row["takes_back"] else "no"
     return (
-        number("seconds", 1), number("memory", 0, 1e-6), number("milliseconds", 0), number("perplexity", 1), back
+        number("seconds", 1), number("memory", 0, 1e-6), number("milliseconds", 0), number("perplexity", 1),
+        "-" if row["found"] is None else f"{100 * row['found']:.0f} %", back,
     )  # fmt: skip
 
 
@@ -85,13 +94,16 @@ def write_advice_page(found: Advised, cases: Sequence[EditCase], record: Json) -
 
 def advice_data(found: Advised, cases: Sequence[EditCase], record: Json) -> Json:
     """All that the page shows."""
-    table = advice_table(found.ways)
+    tables = (gains_table(found.ways), costs_table(found.ways))
     last = found.ways.filter(pl.col("size") == found.size)
     return {
         "title": f"How to bring {found.summary['model']} up to date", "lines": advice_lines(found),
         "advice_lines": None, "before_after": None,
         "points": chart_points(last, found.summary["weights"]), "size": (WIDTH, HEIGHT, EDGE), "updates": found.size,
-        "table": {"columns": table.titles, "rows": table.rows, "notes": table.notes, "title": table.title},
+        "tables": [
+            {"columns": table.titles, "rows": table.rows, "notes": table.notes, "title": table.title}
+            for table in tables
+        ],
         "recommended": found.advice.recommended, "examples": examples(found, cases),
         "run": (found.folder.name, *manifest_parts(record)), "version": versions()["anachron"],
     }  # fmt: skip

@@ -125,7 +125,7 @@ def refresh_data(done: Refreshed, summary: Json) -> Json:
     lines, table = refresh_lines(summary), refresh_table(summary)
     run = RunFolder.read(done.folder / CHECK)
     shown: dict[str, Any] = {
-        "points": [], "table": None, "examples": [], "updates": 0, "size": (0, 0, 0),
+        "points": [], "tables": [], "examples": [], "updates": 0, "size": (0, 0, 0),
         "run": (done.folder.name, *manifest_parts(run.record)), "version": versions()["anachron"],
     }  # fmt: skip
     if done.advised is not None and done.cases is not None:
