@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -35,6 +35,7 @@ from anachron.lm.tokenizers import DEMO
 from anachron.text.openings import mention
 
 TOKENS = 100_000
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,47 +245,41 @@ def edit_from_updates(lm: LanguageModel, planned: Planned, updates: UpdateReques
 def told_objects(
     lm: LanguageModel, edit: Edit, updates: UpdateRequests, most: int = 20, *, warn: Callable[[str], None]
 ) -> pl.DataFrame:
-    """How likely the objects of the first updates of an edit are without it and with it.
-
-    A row an object, as of `anachron.evaluate.old_and_new.before_and_after`; none, and a warning with the reason, where
-    a text of them cannot be scored (too long behind the prefix of an edit, weights that the edit has broken).
-    """
+    """How likely the objects of the first updates of an edit are without it and with it: a row an object, as of
+    `anachron.evaluate.old_and_new.before_and_after`; none where `_or_warned`."""
     cases = [case for case, _ in updates.asked[:most]]
-    try:
-        return before_and_after(lm, edit, cases) if cases else pl.DataFrame(schema=BESIDE)
-    except (DataError, ModelError) as error:
-        warn(f"the edit was made, but its objects cannot be compared: {error}")
-        return pl.DataFrame(schema=BESIDE)
+    found = _or_warned(lambda: before_and_after(lm, edit, cases), "its objects cannot be compared", warn)
+    return pl.DataFrame(schema=BESIDE) if found is None else found
 
 
 def preferred_objects(
     lm: LanguageModel, edit: Edit, updates: UpdateRequests, *, warn: Callable[[str], None]
 ) -> pl.DataFrame | None:
-    """Whether a model with an edit prefers the new object of each update, as `anachron.evaluate.old_and_new` says.
-
-    None, and a warning with the reason, where a text of them cannot be scored, as in `told_objects`.
-    """
-    try:
-        return preferences(lm, edit, [case for case, _ in updates.asked])
-    except (DataError, ModelError) as error:
-        warn(f"the edit was made, but it is not known how many updates it made: {error}")
-        return None
+    """Whether a model with an edit prefers the new object of each update, as `anachron.evaluate.old_and_new` says; None
+    where `_or_warned`."""
+    cases = [case for case, _ in updates.asked]
+    return _or_warned(lambda: preferences(lm, edit, cases), "it is not known how many updates it made", warn)
 
 
 def untouched(
     lm: LanguageModel, edit: Edit, updates: UpdateRequests, *, warn: Callable[[str], None]
 ) -> dict[str, Json] | None:
-    """What else an edit changed, by kind of fact: see `anachron.evaluate.untouched`.
-
-    None, and a warning with the reason, where a text cannot be scored, as in `told_objects`.
-    """
+    """What else an edit changed, by kind of fact, as of `anachron.evaluate.untouched`; None where `_or_warned`."""
     facts = untouched_facts([case for case, _ in updates.asked])
-    try:
-        asked = ask_untouched(lm, edit, facts)
-    except (DataError, ModelError) as error:
-        warn(f"the edit was made, but it is not known what else it changed: {error}")
+    asked = _or_warned(lambda: ask_untouched(lm, edit, facts), "it is not known what else it changed", warn)
+    if asked is None:
         return None
     return {kind: untouched_counts(asked[kind], len(of_kind)) for kind, of_kind in facts.items()}
+
+
+def _or_warned(measure: Callable[[], _T], unknown: str, warn: Callable[[str], None]) -> _T | None:
+    """What is measured of an edit; None, and a warning with the reason, where a text cannot be scored (too long behind
+    the prefix of an edit, weights that the edit has broken)."""
+    try:
+        return measure()
+    except (DataError, ModelError) as error:
+        warn(f"the edit was made, but {unknown}: {error}")
+        return None
 
 
 def situation_of(lm: LanguageModel, cases: CaseSet, *, covariance: Had, kept_as_model: bool) -> Situation:
