@@ -64,7 +64,7 @@ def balances(tables: Mapping[str, pl.DataFrame], weights: Mapping[str, float] = 
     rows = rows.with_columns(
         method_label().alias("way"),
         present=pl.mean_horizontal(known),
-        others=pl.when(unedited & pl.col("case_id").is_in(tables["neighbours"]["case_id"]))
+        others=pl.when(unedited & pl.col("case_id").is_in(tables["neighbours"]["case_id"].implode()))
         .then(1.0)
         .otherwise("others"),
         fluency=(pl.col("fluency") / pl.col("unedited_fluency")).clip(upper_bound=1.0).fill_nan(None),

@@ -87,7 +87,7 @@ def refresh_lines(summary: Json) -> list[str]:
         line = f"{what}: {counts}"
         if found["difference"] is not None:
             line += (
-                f"; W {found['against_win_rate']:.3f}, before {found['win_rate']:.3f} ({found['difference']:+.3f}, "
+                f"; W {found['win_rate']:.3f}, before {found['against_win_rate']:.3f} ({found['difference']:+.3f}, "
                 f"{found['difference_low']:+.3f} to {found['difference_high']:+.3f})"
             )
         lines.append(line)
@@ -125,7 +125,7 @@ def refresh_data(done: Refreshed, summary: Json) -> Json:
     lines, table = refresh_lines(summary), refresh_table(summary)
     run = RunFolder.read(done.folder / CHECK)
     shown: dict[str, Any] = {
-        "points": [], "tables": [], "examples": [], "updates": 0, "size": (0, 0, 0),
+        "advice_lines": [], "points": [], "tables": [], "examples": [], "updates": 0, "size": (0, 0, 0),
         "run": (done.folder.name, *manifest_parts(run.record)), "version": versions()["anachron"],
     }  # fmt: skip
     if done.advised is not None and done.cases is not None:

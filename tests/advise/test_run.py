@@ -1,0 +1,180 @@
+"""Advice on the demo model: every number against the runs that it is made of, budget, resuming, errors."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from anachron.advise.cost import Cost, PeakMemory
+from anachron.advise.run import (
+    ADVICE_FILE, COSTS_FILE, ORACLE, WAYS_FILE, AdviceSettings, Advised, measures_for, run_advice, sizes_of,
+)  # fmt: skip
+from anachron.advise.ways import default_ways
+from anachron.core.errors import ConfigError, DataError
+from anachron.data.updates.cases import CaseSet, load_cases
+from anachron.edit.plan import Planned
+from anachron.evaluate.editing import choose_methods, prepare_methods
+from anachron.evaluate.measure import Measures
+from anachron.evaluate.results import UNEDITED
+from anachron.io.jobs import Callbacks
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
+
+SCORES = Measures(fluency_tokens=0)
+FEW = AdviceSettings(sizes=(1, 2), measures=SCORES)
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return load_model("demo")
+
+
+@pytest.fixture(scope="module")
+def cases() -> CaseSet:
+    return load_cases("mini-updates", limit=5)
+
+
+@pytest.fixture(scope="module")
+def ways(lm: LanguageModel) -> list[Planned]:
+    return prepare_methods(lm, choose_methods(("PROMPT", "RETRIEVAL", "FT")))
+
+
+@pytest.fixture(scope="module")
+def advised(
+    lm: LanguageModel, cases: CaseSet, ways: list[Planned], tmp_path_factory: pytest.TempPathFactory
+) -> Advised:
+    return run_advice(lm, cases, ways, tmp_path_factory.mktemp("advice") / "run", FEW)
+
+
+def test_parts_are_those_of_the_runs(advised: Advised) -> None:
+    """By plain loops over the tables of each run."""
+    for size, evaluation in advised.evaluations.items():
+        targets, neighbours = evaluation.tables["targets"], evaluation.tables["neighbours"]
+        rows = {row["way"]: row for row in advised.ways.filter(size=size).iter_rows(named=True)}
+        for way in ("PROMPT", "RETRIEVAL", "FT"):
+            present, others = [], []
+            for case in targets.filter(method=way)["case_id"].unique():
+                of_case = targets.filter(method=way, case_id=case)
+                right = {
+                    kind: [
+                        float(new > old)
+                        for new, old in of_case.filter(kind=kind).select("new_after", "old_after").rows()
+                    ]
+                    for kind in ("update", "generalization")
+                }
+                present.append(sum(sum(values) / len(values) for values in right.values()) / 2)
+                kept = [
+                    float(after >= before / 2)
+                    for before, after in neighbours.filter(method=way, case_id=case).select("before", "after").rows()
+                ]
+                others.append(sum(kept) / len(kept))
+            assert rows[way]["present"] == pytest.approx(sum(present) / len(present))
+            assert rows[way]["others"] == pytest.approx(sum(others) / len(others))
+            mean = sum((p + o) / 2 for p, o in zip(present, others, strict=True)) / len(present)
+            assert rows[way]["balance"] == pytest.approx(mean)  # of the two parts that were measured, each of weight 1
+        assert rows[UNEDITED]["others"] == 1.0
+
+
+def test_parts_are_as_large_as_said(advised: Advised) -> None:
+    """Of five updates two parts of two are made, and the fifth is left out."""
+    assert advised.evaluations[1].tables["updates"].filter(method="FT").height == 5
+    assert advised.evaluations[2].tables["updates"].filter(method="FT").height == 4
+
+
+def test_the_oracle_is_each_update_alone(advised: Advised) -> None:
+    alone = advised.evaluations[1].tables["targets"].filter(method="PROMPT", kind="update")
+    right = {row["case_id"]: row["new_after"] > row["old_after"] for row in alone.iter_rows(named=True)}
+    rows = advised.ways.filter(size=2, way=ORACLE)
+    assert rows["done"][0] == 4 and ORACLE not in advised.ways.filter(size=1)["way"]
+    assert advised.advice.not_judged[ORACLE].startswith("it is told")
+    assert advised.advice.recommended != ORACLE and len(right) == 5
+
+
+def test_costs(advised: Advised) -> None:
+    rows = {row["way"]: row for row in advised.ways.filter(size=2).iter_rows(named=True)}
+    assert rows["RETRIEVAL"]["takes_back"] and rows["PROMPT"]["takes_back"] and not rows["FT"]["takes_back"]
+    assert rows["FT"]["seconds"] > 0 and rows["FT"]["milliseconds"] > 0
+    assert rows["RETRIEVAL"]["found"] == 1.0 and rows["FT"]["found"] is None  # two passages, three of which are shown
+    assert Cost(2.0, 0, 5.0).total(1000, Cost(0.0, 0, 3.0)) == pytest.approx(2.0 + 1000 * 0.002)
+    assert Cost(2.0, 0, 1.0).total(1000, Cost(0.0, 0, 3.0)) == 2.0  # faster by chance is no gain
+
+
+def test_files(advised: Advised) -> None:
+    found = json.loads((advised.folder / ADVICE_FILE).read_text())
+    assert found["recommended"] == advised.advice.recommended and found["separated"] == advised.advice.separated
+    assert [(row["size"], row["way"]) for row in found["ways"]] == advised.ways.select("size", "way").rows()
+    assert pl.read_csv(advised.folder / WAYS_FILE).height == advised.ways.height
+    assert found["tried"] == found["given"] == 5 and found["sizes"] == [1, 2]
+
+
+def test_a_second_call_computes_nothing(
+    lm: LanguageModel, cases: CaseSet, ways: list[Planned], advised: Advised
+) -> None:
+    before = {path: path.read_bytes() for path in advised.folder.rglob("*.parquet")}
+    costs = (advised.folder / COSTS_FILE).read_bytes()
+    again = run_advice(lm, cases, ways, advised.folder, FEW)
+    assert again.advice.words == advised.advice.words
+    assert (advised.folder / COSTS_FILE).read_bytes() == costs
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_weights_decide_without_a_new_run(
+    lm: LanguageModel, cases: CaseSet, ways: list[Planned], advised: Advised
+) -> None:
+    only = replace(FEW, weights={"present": 1.0, "past": 0.0, "others": 0.0, "fluency": 0.0})
+    found = run_advice(lm, cases, ways, advised.folder, only)
+    assert found.ways["balance"].to_list() == found.ways["present"].to_list()
+
+
+def test_other_updates_are_refused(lm: LanguageModel, ways: list[Planned], advised: Advised) -> None:
+    with pytest.raises(ConfigError, match="other settings"):
+        run_advice(lm, load_cases("mini-updates", limit=4), ways, advised.folder, FEW)
+
+
+def test_a_budget_decides_how_many_are_tried(
+    lm: LanguageModel, cases: CaseSet, ways: list[Planned], tmp_path: Path
+) -> None:
+    told: list[str] = []
+    tight = AdviceSettings(measures=SCORES, budget_minutes=1e-6)
+    found = run_advice(lm, cases, ways[:1], tmp_path / "run", tight, callbacks=Callbacks(notice=told.append))
+    assert (found.updates, found.given, found.size) == (1, 5, 1)
+    assert any("the first 1 are tried" in line for line in told)
+    again = run_advice(lm, cases, ways[:1], tmp_path / "run", tight)  # by the time that was measured then
+    assert again.updates == 1
+
+
+def test_sizes() -> None:
+    plain = AdviceSettings()
+    assert [sizes_of(plain, n) for n in (1, 3, 10, 224)] == [(1,), (1, 3), (1, 10), (1, 10, 100, 224)]
+    with pytest.raises(ConfigError, match="there are 4 updates"):
+        sizes_of(AdviceSettings(sizes=(1, 10)), 4)
+    for wrong in ((), (0, 1), (10, 1)):
+        with pytest.raises(ConfigError, match="increasing numbers"):
+            AdviceSettings(sizes=wrong)
+    with pytest.raises(ConfigError, match="above 0"):
+        AdviceSettings(budget_minutes=0)
+
+
+def test_no_updates(lm: LanguageModel, cases: CaseSet, ways: list[Planned], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no update"):
+        run_advice(lm, replace(cases, cases=[]), ways, tmp_path / "run")
+
+
+def test_dates_are_asked_in_other_words_than_the_edits(cases: CaseSet) -> None:
+    dated = measures_for(cases).dated
+    assert dated is not None and dated.ways == ("question",)
+    without = replace(cases, cases=[replace(case, start=None) for case in cases.cases])
+    assert measures_for(without).dated is None
+    assert "PROMPT dated" in default_ways(cases) and "PROMPT dated" not in default_ways(without)
+
+
+def test_peak_memory_sees_what_is_held_meanwhile(lm: LanguageModel) -> None:
+    import time
+
+    with PeakMemory(lm) as memory:
+        held = bytearray(200_000_000)
+        time.sleep(0.1)
+    assert memory.bytes > 150_000_000
+    assert len(held) == 200_000_000
