@@ -288,7 +288,7 @@ class Trying:
 
 
 def arms_of(planned: Planned) -> Arms:
-    """What its method says may be tried (`anachron.edit.method.Method.tunable`), outwards from a value; no value of a
+    """What its method says may be tried (`anachron.edit.method.Method.tunable`), outwards from a value: none of a
     setting that is None, 0 or empty."""
     tunable, layers = method_named(planned.method).tunable, 0 if planned.sites is None else planned.sites.layers
 
@@ -296,7 +296,8 @@ def arms_of(planned: Planned) -> Arms:
         if value in (None, ()) or (value == 0 and name not in LAYER_FIELDS):
             return []
         if name in LAYER_FIELDS:
-            return [[other] for part in tunable[name] if (other := _at_depth(value, part, layers)) != value]
+            others = {_at_depth(value, part, layers) for part in tunable[name]} - {value}
+            return [[other] for other in sorted(others, key=lambda one: (abs(_first(one) - _first(value)), one))]
         larger, smaller = (sorted(f for f in tunable[name] if (f > 1) is side) for side in (True, False))
         ways = [[_times(value, factor) for factor in way] for way in (larger, smaller[::-1])]
         return [[other for other in way if other != value] for way in ways]
@@ -307,6 +308,10 @@ def arms_of(planned: Planned) -> Arms:
 def _times(value: float, factor: float) -> float:
     """To three digits, so that steps back meet what was tried."""
     return max(1, round(value * factor)) if isinstance(value, int) else float(f"{value * factor:.3g}")
+
+
+def _first(layers: int | Sequence[int]) -> int:
+    return layers if isinstance(layers, int) else layers[0]
 
 
 def _at_depth(layers: int | Sequence[int], depth: float, number: int) -> int | tuple[int, ...]:
