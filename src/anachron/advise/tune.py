@@ -39,6 +39,7 @@ from anachron.io.run_folder import RUN_FILE, RunFolder
 from anachron.lm.model import LanguageModel
 
 MINUTES = 5.0
+TRIALS = 30  # more would ask so much of the best that a plain gain on 16 updates would not do
 LEVEL = 0.05  # of the test that a choice must pass, for all trials together
 TRIALS_FILE = "trials.json"
 SCORES = Measures(fluency_tokens=0)  # what trials measure: probabilities, since generated text takes far longer
@@ -127,7 +128,7 @@ def tune_method(
     cases: CaseSet,
     *,
     minutes: float = MINUTES,
-    trials: int | None = None,
+    trials: int = TRIALS,
     measures: Measures = SCORES,
     weights: Mapping[str, float] = WEIGHTS,
     callbacks: Callbacks | None = None,
@@ -144,7 +145,7 @@ def tune_method(
     """
     if len(choice.methods) != 1:
         raise ConfigError(f"{len(choice.methods)} methods are to be tuned at once; give one")
-    if not minutes > 0 or (trials is not None and trials < 1):
+    if not minutes > 0 or trials < 1:
         raise ConfigError(f"a budget of {minutes:g} minutes and {trials} trials: both must be above 0")
     weights, callbacks = checked_weights(weights), callbacks or Callbacks()
     (planned,) = prepare_methods(lm, choice, callbacks=callbacks)
