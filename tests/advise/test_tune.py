@@ -190,7 +190,7 @@ def test_values_lead_outwards_and_empty_ones_are_not_tried():
     arms = arms_of(replace(planned, sites=replace(planned.sites, layers=21)))
     assert arms("rate", 2.0) == [[6.0, 20.0], [0.6, 0.2]]
     assert arms("steps", 1) == [[2], []]
-    assert arms("layer", 8) == [[0], [4], [12], [16]]
+    assert arms("layer", 8) == [[4], [12], [0], [16]]
     assert arms("eps", None) == arms("rate", 0.0) == []
     assert arms("layer", 0) == [[4], [8], [12], [16]]
 
@@ -198,7 +198,7 @@ def test_values_lead_outwards_and_empty_ones_are_not_tried():
 def test_several_layers_move_together_and_stay_in_the_model():
     (planned,) = plan_edits(make_edit_lm("llama"), ["UltraEdit"])
     arms = arms_of(replace(planned, sites=replace(planned.sites, layers=21)))
-    assert arms("layers", (9, 10, 11)) == [[(0, 1, 2)], [(3, 4, 5)], [(7, 8, 9)], [(11, 12, 13)], [(15, 16, 17)]]
+    assert arms("layers", (9, 10, 11)) == [[(7, 8, 9)], [(11, 12, 13)], [(3, 4, 5)], [(15, 16, 17)], [(0, 1, 2)]]
     assert arms("gate_layers", ()) == []
 
 

@@ -39,6 +39,7 @@ from anachron.io.run_folder import RUN_FILE, RunFolder
 from anachron.lm.model import LanguageModel
 
 MINUTES = 5.0
+TRIALS = 30  # more would ask so much of the best that a plain gain on 16 updates would not do
 LEVEL = 0.05  # of the test that a choice must pass, for all trials together
 TRIALS_FILE = "trials.json"
 SCORES = Measures(fluency_tokens=0)  # what trials measure: probabilities, since generated text takes far longer
@@ -127,7 +128,7 @@ def tune_method(
     cases: CaseSet,
     *,
     minutes: float = MINUTES,
-    trials: int | None = None,
+    trials: int = TRIALS,
     measures: Measures = SCORES,
     weights: Mapping[str, float] = WEIGHTS,
     callbacks: Callbacks | None = None,
@@ -144,7 +145,7 @@ def tune_method(
     """
     if len(choice.methods) != 1:
         raise ConfigError(f"{len(choice.methods)} methods are to be tuned at once; give one")
-    if not minutes > 0 or (trials is not None and trials < 1):
+    if not minutes > 0 or trials < 1:
         raise ConfigError(f"a budget of {minutes:g} minutes and {trials} trials: both must be above 0")
     weights, callbacks = checked_weights(weights), callbacks or Callbacks()
     (planned,) = prepare_methods(lm, choice, callbacks=callbacks)
@@ -288,7 +289,7 @@ class Trying:
 
 
 def arms_of(planned: Planned) -> Arms:
-    """What its method says may be tried (`anachron.edit.method.Method.tunable`), outwards from a value; no value of a
+    """What its method says may be tried (`anachron.edit.method.Method.tunable`), outwards from a value: none of a
     setting that is None, 0 or empty."""
     tunable, layers = method_named(planned.method).tunable, 0 if planned.sites is None else planned.sites.layers
 
@@ -296,7 +297,8 @@ def arms_of(planned: Planned) -> Arms:
         if value in (None, ()) or (value == 0 and name not in LAYER_FIELDS):
             return []
         if name in LAYER_FIELDS:
-            return [[other] for part in tunable[name] if (other := _at_depth(value, part, layers)) != value]
+            others = {_at_depth(value, part, layers) for part in tunable[name]} - {value}
+            return [[other] for other in sorted(others, key=lambda one: (abs(_first(one) - _first(value)), one))]
         larger, smaller = (sorted(f for f in tunable[name] if (f > 1) is side) for side in (True, False))
         ways = [[_times(value, factor) for factor in way] for way in (larger, smaller[::-1])]
         return [[other for other in way if other != value] for way in ways]
@@ -307,6 +309,10 @@ def arms_of(planned: Planned) -> Arms:
 def _times(value: float, factor: float) -> float:
     """To three digits, so that steps back meet what was tried."""
     return max(1, round(value * factor)) if isinstance(value, int) else float(f"{value * factor:.3g}")
+
+
+def _first(layers: int | Sequence[int]) -> int:
+    return layers if isinstance(layers, int) else layers[0]
 
 
 def _at_depth(layers: int | Sequence[int], depth: float, number: int) -> int | tuple[int, ...]:

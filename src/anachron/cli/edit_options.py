@@ -76,9 +76,7 @@ class MethodOptions:
     tune_minutes: Annotated[float | None, setting(help="Minutes to search settings of a method for. Default: 5.")] = (
         None
     )
-    tune_trials: Annotated[
-        int | None, setting(min=1, help="Number of settings to try. Default: as many as the minutes allow.")
-    ] = None
+    tune_trials: Annotated[int | None, setting(min=1, help="Most settings of a method to try. Default: 30.")] = None
     site: Annotated[
         list[str] | None,
         setting("--site", help="Name the modules yourself: blocks=, mlp_in= (several joined by +), mlp_out=."),
@@ -118,7 +116,7 @@ class MethodOptions:
 
         measures: of the evaluation to come; what takes written text is left out of those of tuning.
         """
-        from anachron.advise.tune import MINUTES, SCORES, tune_method
+        from anachron.advise.tune import MINUTES, SCORES, TRIALS, tune_method
         from anachron.evaluate.editing import prepare_methods
 
         if not self.tune:
@@ -126,7 +124,8 @@ class MethodOptions:
         tuned = []
         for name in choice.methods:
             found = tune_method(
-                lm, choice.only(name, {}), cases, minutes=self.tune_minutes or MINUTES, trials=self.tune_trials,
+                lm, choice.only(name, {}), cases, minutes=self.tune_minutes or MINUTES,
+                trials=self.tune_trials or TRIALS,
                 measures=replace(SCORES, dated=measures.dated if measures else None), callbacks=on_screen(),
             )  # fmt: skip
             tuned.append(found)
