@@ -68,9 +68,10 @@ def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
         return settings, f"{'published' if known.source else 'chosen'} for {model.name}: {known}"
     width = _width(lm, sites)
     layers = {name: known.values[name] for name in LAYER_FIELDS if name in known.values}
+    changes: dict[str, Any]
     changes = {name: _scaled(value, model.layers, sites.layers) for name, value in layers.items()}
     changes |= {name: getattr(settings, name) * width / model.width for name in method.width_scaled}
-    return replace(settings, **changes | method.elsewhere), (
+    return replace(settings, **{**changes, **method.elsewhere}), (
         f"scaled from {model.name} by relative depth: {model.layers} layers to {sites.layers}, MLP width {model.width} "
         f"to {width}; those of {model.name}: {known}"
     )

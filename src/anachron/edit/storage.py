@@ -40,7 +40,13 @@ def save_edit(edit: Edit, path: Path | str) -> None:
     for name, memory in edit.memories.items():
         if not memory.is_finite():
             raise ModelError(f"the memory of {name!r} holds NaN or infinite numbers; make the edit again")
-    about = {"format": FORMAT, "model": edit.model, "prefix": edit.prefix, "about": edit.about, "versions": versions()}
+    about: Json = {
+        "format": FORMAT,
+        "model": edit.model,
+        "prefix": edit.prefix,
+        "about": edit.about,
+        "versions": versions(),
+    }
     if edit.memories:
         about["labels"] = {name: list(memory.labels) for name, memory in edit.memories.items()}
     if edit.parts:
