@@ -166,7 +166,8 @@ def test_interrupts_at_any_moment_of_putting_on_and_taking_off(watched: Watched)
 def test_interrupts_at_any_moment_of_making_an_edit(watched: Watched, method: str):
     more: dict[str, Any] = {
         "FT": {"layer": 1, "steps": 2}, "ROME": {"layer": 1, "contexts": (), "steps": 2},
-        "LoRA": {"layers": (1,), "steps": 2}, "UltraEdit": {"layers": (1,)}, "GRACE": {"layer": 1, "steps": 2},
+        "LoRA": {"layers": (1,), "steps": 2}, "UltraEdit": {"layers": (1,), "tokens": "all"},
+        "GRACE": {"layer": 1, "steps": 2},
     }[method]  # fmt: skip
     chosen = replace(settings_for(method, watched.lm)[0], **more)
     watched.lm.model.get_submodule(NAME).weight.requires_grad_(False)  # what is frozen stays so

@@ -38,7 +38,7 @@ FAST: dict[str, dict[str, Any]] = {
     "MEMIT": {"layers": (1, 2), "clamp": 4.0, "weight": 1.0, **VALUE},
     "AlphaEdit": {"layers": (1, 2), "clamp": 4.0, "ridge": 1e-2, "threshold": 1.0, **VALUE},
     "EMMET": {"layer": 1, "clamp": 4.0, **VALUE},
-    "UltraEdit": {"layers": (1, 2), "gate_layers": (), "up_layers": (1,), "rate": 1e-2},
+    "UltraEdit": {"layers": (1, 2), "gate_layers": (), "up_layers": (1,), "rate": 1e-2, "tokens": "all"},
     "LoRA": {"rate": 1e-2, "steps": 3},
     "LoRA-Merge": {"rate": 1e-2, "steps": 3},
     "GRACE": {"layer": 1, "steps": 3, "radius": 100.0},

@@ -35,7 +35,7 @@ FAST: dict[str, dict[str, Any]] = {
     "MEMIT": {"layers": (1, 2), "clamp": 4.0, "weight": 1.0, "contexts": ()},
     "AlphaEdit": {"layers": (1, 2), "clamp": 4.0, "ridge": 1e-2, "contexts": ()},
     "EMMET": {"layer": 1, "clamp": 4.0, "contexts": ()},
-    "UltraEdit": {"layers": (1, 2), "gate_layers": (), "up_layers": (1,), "rate": 1e-2},
+    "UltraEdit": {"layers": (1, 2), "gate_layers": (), "up_layers": (1,), "rate": 1e-2, "tokens": "all"},
     "LoRA": {"rate": 1e-2, "steps": 15},
     "LoRA-Merge": {"rate": 1e-2, "steps": 15, "part": 2},
     "GRACE": {"layer": 1, "steps": 10, "radius": 100.0},  # so that other texts are changed too

@@ -253,7 +253,8 @@ def test_settings_that_nobody_tuned_say_so_in_one_line():
     after = "if updates are not made or other facts change, set others, first --set"
     depends = "stayed, though what fits depends on the scale of a model"
     assert said("UltraEdit") == (
-        f"UltraEdit: {before} layers [29, 30] became [27, 28]; rate 1e-06 became null; {after} UltraEdit.rate=VALUE",
+        f"UltraEdit: {before} layers [29, 30] became [27, 28]; rate 1e-06 became one found for each edit; {after} "
+        "UltraEdit.rate=VALUE",
     )
     assert said("FT+L") == (f"FT+L: {before} eps 5e-05 {depends}; {after} FT+L.eps=VALUE",)
     assert said("GRACE") == (f"GRACE: {before} layer 27 became 25; radius 1.0 {depends}; {after} GRACE.radius=VALUE",)

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from anachron.core.errors import AnachronError, BackendError, ConfigError, DataError, ModelError
 from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.storage import describe, load_edit, save_edit, save_edited_model
+from anachron.edit.tensors import write_tensors
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from support.edit_models import make_edit_lm
@@ -135,6 +136,33 @@ def test_what_fails_to_be_saved_leaves_nothing(lm: LanguageModel, tmp_path: Path
     with pytest.raises((TypeError, AnachronError)):
         save_edit(bad, tmp_path / "e.safetensors")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_sum_from_a_file_knows_what_is_in_it(dtype: torch.dtype, tmp_path: Path):
+    """Low rank, dense, and dense because the ranks are too many; rounded or not."""
+    low = [Edit({GPT2: LowRank(numbers(n, 6, 3, dtype=dtype), numbers(n + 9, 3, 8, dtype=dtype))}) for n in range(3)]
+    dense = Edit({GPT2: Dense(numbers(5, 6, 8, dtype=dtype), numbers(6, 6, dtype=dtype))})
+    for parts in (low[:2], low, [*low, dense], [dense, 0.5 * low[0], low[0]]):
+        for number, part in enumerate((sum(parts[1:], parts[0]), *parts)):
+            save_edit(part, tmp_path / f"{number}.safetensors")
+        total, *back = (load_edit(tmp_path / f"{number}.safetensors") for number in range(len(parts) + 1))
+        left = total - back[-1]
+        wanted = sum(part.deltas[GPT2].dense().double() for part in parts[:-1])
+        loose = 1e-12 if dtype == torch.float64 else 0.1
+        assert torch.allclose(left.deltas[GPT2].dense().double(), wanted, atol=loose)
+        with pytest.raises(ConfigError, match=f"1 of 1 edits to be taken out are not among the {len(parts) - 1} of"):
+            left - back[-1]
+    with pytest.raises(ConfigError, match="are not among the 3 of this sum"):
+        total - low[1]
+
+
+@pytest.mark.parametrize("parts", ["ab", [["a", 1.0], ["b"]], [["a", True]], [[1.0, "a"]], {"a": 1.0}])
+def test_what_is_no_record_of_a_sum_is_refused(parts: Any, tmp_path: Path):
+    about = {"format": "anachron edit 1", "model": None, "prefix": "", "about": {}, "versions": {}, "parts": parts}
+    write_tensors(tmp_path / "e.safetensors", {"m/weight": torch.zeros(2, 2)}, about)
+    with pytest.raises(DataError, match="its parts are not checksums"):
+        load_edit(tmp_path / "e.safetensors")
 
 
 # Models

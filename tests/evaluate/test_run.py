@@ -36,7 +36,7 @@ from support.tiny_models import naive_log_prob
 
 FAST = {
     "ROME": {"steps": 4, "contexts": [], "layer": 1}, "FT": {"steps": 3, "layer": 2, "rate": 1e-2},
-    "UltraEdit": {"layers": [1, 2], "rate": 1e-2}, "GRACE": {"steps": 3, "layer": 1, "radius": 5.0},
+    "UltraEdit": {"layers": [1, 2], "rate": 1e-2, "tokens": "all"}, "GRACE": {"steps": 3, "layer": 1, "radius": 5.0},
 }  # fmt: skip
 
 

@@ -71,6 +71,7 @@ def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
         return settings, f"{'published' if known.source else 'chosen'} for {model.name}: {known}"
     width = _width(lm, sites)
     layers = {name: known.values[name] for name in LAYER_FIELDS if name in known.values}
+    changes: dict[str, Any]
     changes = {name: _scaled(value, model.layers, sites.layers) for name, value in layers.items()}
     changes |= {name: getattr(settings, name) * width / model.width for name in method.width_scaled}
     return replace(settings, **{**changes, **method.elsewhere}), (
@@ -88,9 +89,8 @@ def scaling(method: Method, lm: LanguageModel, sites: Sites, given: Collection[s
     if model is None or model.is_like(lm, sites) or not set(given).isdisjoint(method.scale_bound):
         return ()
     before, now = asdict(method.settings(**method.presets[model.name].values)), asdict(preset(method, lm, sites)[0])
-    parts = [
-        f"{name} {json.dumps(before[name])} became {json.dumps(now[name])}" for name in now if now[name] != before[name]
-    ]
+    said = {name: "one found for each edit" if value is None else json.dumps(value) for name, value in now.items()}
+    parts = [f"{name} {json.dumps(before[name])} became {said[name]}" for name in now if now[name] != before[name]]
     kept = [f"{name} {now[name]}" for name in method.scale_bound if now[name] is not None]
     parts += [f"{' and '.join(kept)} stayed, though what fits depends on the scale of a model"] if kept else []
     first = next(name for name in (*method.scale_bound, *LAYER_FIELDS, *now) if name in now)
