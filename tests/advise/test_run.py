@@ -9,7 +9,15 @@ import pytest
 
 from anachron.advise.cost import Cost, PeakMemory
 from anachron.advise.run import (
-    ADVICE_FILE, COSTS_FILE, ORACLE, WAYS_FILE, AdviceSettings, Advised, measures_for, run_advice, sizes_of,
+    ADVICE_FILE,
+    COSTS_FILE,
+    ORACLE,
+    WAYS_FILE,
+    AdviceSettings,
+    Advised,
+    measures_for,
+    run_advice,
+    sizes_of,
 )  # fmt: skip
 from anachron.advise.ways import default_ways
 from anachron.core.errors import ConfigError, DataError

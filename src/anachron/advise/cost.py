@@ -9,6 +9,7 @@ from types import TracebackType
 
 import torch
 
+from anachron.core.errors import TooLongError
 from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import edited
 from anachron.edit.failures import failure_of
@@ -30,7 +31,7 @@ class Cost:
     """seconds: to make the edit. memory: bytes that the process, or the GPU, took meanwhile beyond what it held before.
     milliseconds: a question, from its text to `WRITTEN` tokens, one question at a time. takes_back: whether one update
     can be taken out of what was made; of weights changed together none can. perplexity: of the held text under the
-    edit, None without one. found: of a way that searches passages, the share of the prompts, of an update and in other
+    edit, None without one or where it is too long. found: of a way that searches passages, the share of the prompts, of an update and in other
     words, for which the update's own passage was found. reason: why nothing could be measured, else None."""
 
     seconds: float | None = None
@@ -71,7 +72,8 @@ def cost_of(lm: LanguageModel, planned: Planned | None, cases: Sequence[EditCase
 def _under(
     lm: LanguageModel, planned: Planned, joint: JointEdit, cases: Sequence[EditCase], text: HeldText | None, made: Cost
 ) -> Cost:
-    takes_back = not method_named(planned.method).changes_weights
+    method = method_named(planned.method)
+    takes_back = not any(part.changes_weights for part in method.parts or (method,))
     with edited(lm, joint.edit, check=False):
         took, reads = _milliseconds(lm, cases), _perplexity(lm, text)
     return Cost(made.seconds, made.memory, took, takes_back, reads, _found(joint, planned, cases))
@@ -87,7 +89,11 @@ def _found(joint: JointEdit, planned: Planned, cases: Sequence[EditCase]) -> flo
 
 
 def _perplexity(lm: LanguageModel, text: HeldText | None) -> float | None:
-    return None if text is None else perplexity(lm, text)
+    """None too where the text does not fit behind the sentences that are put before it."""
+    try:
+        return None if text is None else perplexity(lm, text)
+    except TooLongError:
+        return None
 
 
 def _milliseconds(lm: LanguageModel, cases: Sequence[EditCase]) -> float:

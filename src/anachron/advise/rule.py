@@ -122,8 +122,7 @@ def _words(recommended: str, tied: Sequence[str], means: Mapping[str, float]) ->
         return f"recommended: {what}"
     named = " and ".join([", ".join(map(in_words, tied[:-1])), in_words(tied[-1])])
     if recommended == UNEDITED:
-        rest = " and ".join(filter(None, [", ".join(tied[1:-1]), tied[-1]]))
-        return f"no way was shown to be better than leaving the model as it is, which costs nothing (as good: {rest})"
+        return "no way was shown to be better than leaving the model as it is, which costs nothing"
     return f"no difference shown between {named}; the cheapest is {in_words(recommended)}"
 
 

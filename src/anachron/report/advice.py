@@ -23,7 +23,8 @@ COLUMNS = (
     measured("Balance", "balance", UP),
 )  # fmt: skip
 COSTS = ("seconds", "MB", "ms a question", "perplexity", "own passage found", "one taken back")
-WIDTH, HEIGHT, EDGE = 640, 380, 46  # of the chart, in pixels
+WIDTH, HEIGHT, EDGE = 760, 400, 46  # of the chart, in pixels
+LABEL, LINE = 220, 16  # of a way's name and numbers beside its point
 NOTES = (
     "× 100, mean [95 % interval] over updates. Present: the new object likelier than the old one, and generated, as "
     "asked and in other words. Past kept: the old one still likelier on dates before the change. Others kept: facts "
@@ -135,11 +136,11 @@ def _placed(points: list[Json]) -> list[Json]:
     high, low = max([0.1, *(p["gained"] for p in points)]), min([0.0, *(p["gained"] for p in points)])
     taken: list[tuple[float, float]] = []
     for point in sorted(points, key=lambda p: (p["broken"], -p["gained"])):
-        point["x"] = round(EDGE + (WIDTH - 4 * EDGE) * point["broken"] / most, 1)
+        point["x"] = round(EDGE + (WIDTH - 2 * EDGE - LABEL) * point["broken"] / most, 1)
         point["y"] = round(HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (point["gained"] - low) / (high - low), 1)
-        text = point["y"] + 4
-        while any(abs(text - y) < 15 and abs(point["x"] - x) < 140 for x, y in taken):
-            text += 15
+        text, step = point["y"] + 4, LINE if point["y"] < HEIGHT / 2 else -LINE  # never out of the picture
+        while any(abs(text - y) < LINE and abs(point["x"] - x) < LABEL for x, y in taken):
+            text += step
         taken.append((point["x"], text))
         point["text_y"] = round(text, 1)
     return points

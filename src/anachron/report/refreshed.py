@@ -75,12 +75,12 @@ def refresh_lines(summary: Json) -> list[str]:
     facts, stale = summary["facts"], summary["stale_before"]
     if not stale:
         return [f"of {facts:,} facts none is stale in {summary['model']}; there is nothing to update"]
-    lines = [f"of {facts:,} facts {stale:,} were stale in {summary['model']}"]
+    after = "" if summary["way"] is None else f"; after the update by {summary['way']} {summary['stale_after']:,} are"
+    lines = [f"of {facts:,} facts {stale:,} were stale in {summary['model']}{after}"]
     if summary["advice"]:
         lines.append(f"advice: {summary['advice']}")
     if summary["way"] is None:
         return [*lines, "nothing was changed"]
-    lines.append(f"after the update by {summary['way']}: {summary['stale_after']:,} stale")
     for name, what in (("same_facts", "your facts"), ("bundled_facts", "bundled facts beside them")):
         found = summary[name]
         counts = ", ".join(f"{count} {change}" for change, count in sorted(found["changes"].items())) or "none changed"
