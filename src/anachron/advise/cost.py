@@ -31,8 +31,9 @@ class Cost:
     """seconds: to make the edit. memory: bytes that the process, or the GPU, took meanwhile beyond what it held before.
     milliseconds: a question, from its text to `WRITTEN` tokens, one question at a time. takes_back: whether one update
     can be taken out of what was made; of weights changed together none can. perplexity: of the held text under the
-    edit, None without one or where it is too long. found: of a way that searches passages, the share of the prompts, of an update and in other
-    words, for which the update's own passage was found. reason: why nothing could be measured, else None."""
+    edit, None without one or where it is too long. found: of a way that searches passages, the share of the prompts, of
+    an update and in other words, for which the update's own passage was found. reason: why nothing could be measured,
+    else None."""
 
     seconds: float | None = None
     memory: int | None = None

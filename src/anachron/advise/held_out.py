@@ -26,11 +26,12 @@ class HeldOut:
         return f"{number} held-out updates ({of_them} of the same relations)"
 
 
-def held_out(judged: Sequence[EditCase], most: int = MOST) -> HeldOut:
+def held_out(judged: Sequence[EditCase], most: int = MOST, neighbours: int | None = NEIGHBOURS) -> HeldOut:
     """Bundled updates of no subject that ``judged`` updates, and with no prompt of theirs.
 
     Those of the same relations come first, by id or label, then any others, up to ``most``; each time one of every
-    relation before the second of one. Raises `ConfigError` where no update is left.
+    relation before the second of one. neighbours: facts of a kind that stay beside each; None for all. Raises
+    `ConfigError` where no update is left.
     """
     subjects = _keys(name for case in judged for name in _subjects(case))
     prompts = _keys(text for case in judged for text in _prompts(case))
@@ -49,7 +50,7 @@ def held_out(judged: Sequence[EditCase], most: int = MOST) -> HeldOut:
     alike = [not relations.isdisjoint(_keys(filter(None, (case.relation, case.relation_label)))) for case in free]
     same, others = ([case for case, like in zip(free, alike, strict=True) if like is side] for side in (True, False))
     kept = [
-        replace(case, nearest=case.nearest[:NEIGHBOURS], random=case.random[:NEIGHBOURS])
+        replace(case, nearest=case.nearest[:neighbours], random=case.random[:neighbours])
         for case in [*_in_turn(same), *_in_turn(others)][:most]
     ]
     cases = replace(bundled, name=f"{MINI_UPDATES}, held out", cases=tuple(kept), left_out={})

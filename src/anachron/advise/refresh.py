@@ -36,7 +36,7 @@ CHECK, ADVICE, AFTER, BUNDLED, BUNDLED_AFTER = "check", "advice", "after", "bund
 UPDATE_FILE = "update.safetensors"
 BUNDLED_FACTS = 30  # that are asked about before and after
 
-Prepare = Callable[[CaseSet], tuple[Sequence[Planned], AdviceSettings]]
+Prepare = Callable[[CaseSet], tuple[Sequence[Planned], CaseSet, AdviceSettings]]
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,17 @@ def refresh(
 ) -> Refreshed:  # fmt: skip
     """Check a model, make what is stale in it up to date by the way that advice recommends, and check it again.
 
-    prepare: the ways to try for some updates (`anachron.prepare_methods`), and the settings of the advice; called where
-    something is stale. way: make the updates by this one of them, whatever the advice. Nothing is made where nothing is
-    stale, or where leaving the model as it is is recommended. Raises as its steps.
+    prepare: for some updates the ways to try (`anachron.prepare_methods`), the updates to try them on, and the settings
+    of the advice; called where something is stale. way: make the updates by this one of them, whatever the advice.
+    Nothing is made where nothing is stale, or where leaving the model as it is is recommended. Raises as its steps.
     """
     callbacks, folder = callbacks or Callbacks(), Path(out)
     before = check(lm, facts, folder / CHECK, callbacks=callbacks)
     if not before.updates.height:
         return Refreshed(folder, before)
     cases = load_cases(str(folder / CHECK / STALE_FILE))
-    ways, settings = prepare(cases)
-    advised = run_advice(lm, cases, ways, folder / ADVICE, settings, callbacks=callbacks)
+    ways, tried, settings = prepare(cases)
+    advised = run_advice(lm, tried, ways, folder / ADVICE, settings, callbacks=callbacks)
     chosen = way or advised.advice.recommended
     if chosen == UNEDITED:
         return Refreshed(folder, before, cases, advised)

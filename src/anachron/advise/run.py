@@ -49,11 +49,14 @@ UPDATES, TEXT_TOKENS = 1000, 2000
 
 @dataclass(frozen=True)
 class AdviceSettings:
-    """sizes: numbers of updates made together, increasing; by default `SIZES` as far as there are updates, and all of
-    them. weights: of `anachron.advise.balance.PARTS`. questions: whose asking counts among costs. measures: of each
-    evaluation. text: running text for perplexity, or None, and how many of its tokens. budget_minutes: about how long
-    all may take; fewer updates are tried where it does not suffice."""
+    """own: how many of the updates, the first, are those to be made; the others are tried beside them
+    (`anachron.advise.evidence`), None for no others. sizes: numbers of updates made together, increasing; by default
+    `SIZES` as far as there are own updates, and all of these. weights: of `anachron.advise.balance.PARTS`. questions:
+    whose asking counts among costs. measures: of each evaluation. text: running text for perplexity, or None, and how
+    many of its tokens. budget_minutes: about how long all may take; fewer updates are tried where it does not suffice.
+    """
 
+    own: int | None = None
     sizes: tuple[int, ...] | None = None
     weights: Mapping[str, float] = field(default_factory=lambda: dict(WEIGHTS))
     questions: int = QUESTIONS
@@ -101,7 +104,8 @@ def measures_for(cases: CaseSet, fluency_tokens: int = 50) -> Measures:
 def sizes_of(settings: AdviceSettings, updates: int) -> tuple[int, ...]:
     """The numbers of updates that are made together. Raises `ConfigError` for more than there are."""
     if settings.sizes is None:
-        return tuple(dict.fromkeys((*(size for size in SIZES if size < updates), updates)))
+        own = min(updates, settings.own or updates)
+        return tuple(dict.fromkeys((*(size for size in SIZES if size < own), own)))
     if settings.sizes[-1] > updates:
         raise ConfigError(f"size {settings.sizes[-1]}: there are {updates} updates; leave it out, or give more updates")
     return settings.sizes
@@ -128,7 +132,8 @@ def run_advice(
     identity = lm.identity() | {
         "what": "advice", "edit_prefix": lm.prefix or None, "updates": cases.name,
         "updates_fingerprint": cases.fingerprint(), "number_of_updates": len(cases.cases), "format": lm.style.kind,
-        "ways": {one.label: one.identity() for one in ways}, "sizes": settings.sizes, "budget": settings.budget_minutes,
+        "ways": {one.label: one.identity() for one in ways}, "sizes": settings.sizes, "own": settings.own,
+        "budget": settings.budget_minutes,
         "text": None if settings.text is None else {"identity": settings.text.identity, "tokens": settings.text_tokens},
     }  # fmt: skip
     with open_run(folder, identity, Kind.ADVICE) as run:
@@ -260,7 +265,9 @@ def _summary(
 ) -> Json:  # fmt: skip
     return {
         "model": lm.name, "updates": cases.name, "given": len(cases.cases), "tried": len(tried.cases),
-        "sizes": list(sizes), "size": sizes[-1], "recommended": advice.recommended, "separated": advice.separated,
+        "own": settings.own or len(cases.cases),
+        "sizes": list(sizes), "size": sizes[-1],
+        "recommended": advice.recommended, "separated": advice.separated,
         "best": advice.best, "tied": list(advice.tied), "words": advice.words, "weights": dict(settings.weights),
         "questions": settings.questions, "not_judged": dict(advice.not_judged), "leads": advice.leads.to_dicts(),
         "ways": table.to_dicts(),

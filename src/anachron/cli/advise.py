@@ -14,8 +14,10 @@ from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
 
 if TYPE_CHECKING:
+    from anachron.advise.evidence import Evidence
     from anachron.advise.run import AdviceSettings
     from anachron.data.updates.cases import CaseSet
+    from anachron.lm.model import LanguageModel
 
 
 def register(app: typer.Typer) -> None:
@@ -46,6 +48,13 @@ class AdviceOptions:
             help="Weight of a part: present, past, others (1 each) or fluency (0.5), such as past=2. May be repeated."
         ),
     ] = None
+    evidence: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Try so many updates at least: bundled ones that the model lacks too stand in for those missing.",
+        ),
+    ] = 50
     budget_minutes: Annotated[
         float | None, typer.Option(help="About how long it may take; fewer updates are tried where that is too short.")
     ] = None
@@ -59,14 +68,24 @@ class AdviceOptions:
         int, setting(min=0, help="Number of tokens, prompt included, to measure fluency on; 0 skips fluency.")
     ] = 50
 
-    def settings(self, cases: "CaseSet") -> "AdviceSettings":
-        """Raises `ConfigError` for what cannot be meant."""
+    def with_evidence(self, lm: "LanguageModel", cases: "CaseSet") -> "Evidence":
+        """The updates to be tried, the user's own first; said where others stand beside them."""
+        from anachron.advise.evidence import with_evidence
+
+        found = with_evidence(lm, cases, self.evidence)
+        if len(found.cases.cases) > found.own:
+            say(str(found))
+        return found
+
+    def settings(self, cases: "CaseSet", own: int | None = None) -> "AdviceSettings":
+        """own: how many of the updates are the user's. Raises `ConfigError` for what cannot be meant."""
         from anachron.advise.balance import checked_weights
         from anachron.advise.run import AdviceSettings, measures_for
         from anachron.edit.corpus import open_corpus
 
         return AdviceSettings(
-            sizes=None if self.sizes is None else _counts(self.sizes), weights=checked_weights(_weights(self.weigh)),
+            own=own, sizes=None if self.sizes is None else _counts(self.sizes),
+            weights=checked_weights(_weights(self.weigh)),
             questions=self.questions, measures=measures_for(cases, self.fluency_tokens),
             text=None if self.text == "none" else open_corpus(self.text), budget_minutes=self.budget_minutes,
         )  # fmt: skip
@@ -121,11 +140,13 @@ def advise(
     from anachron.advise.ways import default_ways
 
     cases = selected.load(updates)
-    settings = tried.settings(cases)
+    tried.settings(cases)  # what is wrong is said before anything is loaded
     names = split_commas(tried.ways) if tried.ways is not None else default_ways(cases)
     choice = needs.or_own_text(model).choose(names, model)
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
+    evidence = tried.with_evidence(lm, cases)
+    cases, settings = evidence.cases, tried.settings(evidence.cases, evidence.own)
     ways, _ = needs.prepare(lm, choice, cases, settings.measures, quiet=json_)
     if not json_:
         for one in ways:

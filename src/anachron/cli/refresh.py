@@ -102,11 +102,13 @@ def _preparing(
     def prepare(cases: Any) -> Any:
         tell_notes(cases.notes)
         wanted = names or tuple(dict.fromkeys([*default_ways(cases), *([way] if way else [])]))
-        settings = tried.settings(cases)
-        ways, _ = needs.prepare(lm, needs.choose(wanted, model), cases, settings.measures, quiet=False)
+        choice = needs.choose(wanted, model)
+        found = tried.with_evidence(lm, cases)
+        settings = tried.settings(found.cases, found.own)
+        ways, _ = needs.prepare(lm, choice, found.cases, settings.measures, quiet=False)
         for one in ways:
             say(f"{one.printed_name}: settings: {one.source}")
-        return ways, settings
+        return ways, found.cases, settings
 
     return prepare
 

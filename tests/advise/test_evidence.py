@@ -1,0 +1,48 @@
+"""Bundled updates that stand beside a user's own: of other subjects, lacked by the model, own ones first."""
+
+from dataclasses import replace
+
+import pytest
+
+from anachron.advise.evidence import with_evidence
+from anachron.core.sameness import name_key
+from anachron.data.updates.cases import CaseSet, load_cases
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return load_model("demo")
+
+
+@pytest.fixture(scope="module")
+def cases() -> CaseSet:
+    return load_cases("mini-updates", limit=3)
+
+
+def test_evidence_is_lacked_and_of_others(lm: LanguageModel, cases: CaseSet) -> None:
+    found = with_evidence(lm, cases, 12)
+    assert found.own == 3 and found.cases.cases[:3] == tuple(cases.cases)
+    added = found.cases.cases[3:]
+    assert len(added) == 9 and len({case.case_id for case in found.cases.cases}) == 12
+    subjects = {name_key(case.subject) for case in cases.cases}
+    relations = {case.relation for case in cases.cases}
+    assert all(name_key(case.subject) not in subjects for case in added)
+    assert found.same == sum(case.relation in relations for case in added)
+    for case in added:  # by the scores themselves: the old object is likelier per token after every prompt
+        for prompt in (case.text, *case.generalization):
+            means = []
+            for name in (case.old, case.new):
+                (encoded,) = lm.encode([(prompt, str(name), None)], lm.style)
+                means.append(float(lm.log_probs([(prompt, str(name))])[0]) / len(encoded.targets))
+            assert means[0] > means[1]
+    assert "9 bundled ones" in str(found)
+
+
+def test_enough_own_updates_stand_alone(lm: LanguageModel, cases: CaseSet) -> None:
+    assert with_evidence(lm, cases, 3).cases is cases
+    assert with_evidence(lm, cases, 0).cases is cases
+    everything = load_cases("mini-updates")
+    assert with_evidence(lm, everything, 10**6).cases is everything
+    assert with_evidence(lm, replace(cases, cases=cases.cases[:1]), 2).own == 1

@@ -1,0 +1,94 @@
+"""From a file of facts to an updated model on the demo model, step by step and by one command, killed and resumed."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from anachron.advise.refresh import CHECK, UPDATE_FILE
+from anachron.cli.main import run_command
+from anachron.data.bundled.mini_updates import mini_replacements
+from anachron.data.updates.cases import load_cases
+
+SUBJECTS = ("CERN", "Louvre", "McDonald's", "Japan")
+OPTIONS = ["--as-of", "2024-12-31", "--ways", "RETRIEVAL,FT", "--evidence", "0", "--set", "fluency_tokens=0"]
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Facts whose old objects the demo model was taught, and the new ones not."""
+    path = tmp_path_factory.mktemp("refresh") / "facts.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["subject", "relation", "object", "start", "end"])
+        for one in mini_replacements():
+            if one.old.subject in SUBJECTS:
+                for fact in (one.old, one.new):
+                    rows.writerow([fact.subject, fact.relation, fact.object, fact.period.start, fact.period.end])
+    return path
+
+
+@pytest.fixture(scope="module")
+def refreshed(facts: Path) -> Path:
+    out = facts.parent / "run"
+    words = ["refresh", "demo", "--facts", str(facts), "--out", str(out), "--way", "FT"]
+    assert run_command([*words, *OPTIONS, "--save-model", str(facts.parent / "model")], False) == 0
+    return out
+
+
+@pytest.mark.full
+def test_what_was_stale_is_current(refreshed: Path, facts: Path) -> None:
+    found = json.loads((refreshed / "refresh.json").read_text())
+    before = json.loads((refreshed / CHECK / "check.json").read_text())
+    after = json.loads((refreshed / "after" / "check.json").read_text())
+    assert found["stale_before"] == len(before["stale"]) >= 3
+    assert found["stale_after"] == len(after["stale"]) == 0
+    assert found["way"] == "FT" and [row["old"] for row in found["updates"]] == [row["old"] for row in before["stale"]]
+    current = {row["new"] for row in found["updates"] if row["present"] == "current"}
+    assert len(current) >= len(before["stale"]) - 1
+    assert found["bundled_facts"]["facts"] == 30
+    page = (refreshed / "report" / "index.html").read_text()
+    assert all(row["new"].replace("'", "&#39;") in page for row in found["updates"])
+    # every file is read by the next command: the saved model is current by itself, the edit file too
+    again = ["check", str(facts.parent / "model"), "--facts", str(facts), "--out", str(facts.parent / "saved")]
+    assert run_command([*again, "--as-of", "2024-12-31", "--decoys", "0", "--no-page", "--max-stale", "0"], False) == 0
+    with_edit = ["check", "demo", "--edit", str(refreshed / UPDATE_FILE), "--facts", str(facts)]
+    rest = ["--out", str(facts.parent / "edit"), "--as-of", "2024-12-31", "--decoys", "0", "--no-page"]
+    assert run_command([*with_edit, *rest, "--max-stale", "0"], False) == 0
+    assert len(load_cases(str(refreshed / CHECK / "stale.json")).cases) == len(before["stale"])
+
+
+@pytest.mark.full
+def test_a_second_call_changes_nothing(refreshed: Path, facts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = {p: p.read_bytes() for p in refreshed.rglob("*") if p.suffix in (".parquet", ".safetensors", ".csv")}
+    words = ["refresh", "demo", "--facts", str(facts), "--out", str(refreshed), "--way", "FT"]
+    assert run_command([*words, *OPTIONS, "--json"], False) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["stale_after"] == 0 and told["updates"]
+    assert {p: p.read_bytes() for p in kept} == kept
+
+
+@pytest.mark.full
+def test_the_advice_alone_changes_nothing_where_nothing_is_shown(facts: Path, refreshed: Path) -> None:
+    """Without --way: four updates do not tell the ways apart, so the model stays as it is."""
+    out = facts.parent / "advised"
+    assert run_command(["refresh", "demo", "--facts", str(facts), "--out", str(out), *OPTIONS], False) == 0
+    found = json.loads((out / "refresh.json").read_text())
+    assert found["way"] is None and found["edit"] is None and not (out / UPDATE_FILE).exists()
+    assert found["stale_after"] == found["stale_before"]
+
+
+def test_a_way_that_is_none_is_refused_at_once(facts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["refresh", "demo", "--facts", str(facts), "--out", str(facts.parent / "none"), "--ways", "MAGIC"]
+    assert run_command(words, False) == 2
+    assert "MAGIC" in capsys.readouterr().err and not (facts.parent / "none").exists()
+
+
+def test_dry_run_writes_nothing(facts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = facts.parent / "dry"
+    words = ["refresh", "demo", "--facts", str(facts), "--out", str(out), "--dry-run", "--as-of", "2024-12-31"]
+    assert run_command(words, False) == 0
+    told = capsys.readouterr().out
+    assert "1. check 12 facts" in told and "5. check the same facts again" in told
+    assert not out.exists()
