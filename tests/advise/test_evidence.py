@@ -30,13 +30,12 @@ def test_evidence_is_lacked_and_of_others(lm: LanguageModel, cases: CaseSet) -> 
     relations = {case.relation for case in cases.cases}
     assert all(name_key(case.subject) not in subjects for case in added)
     assert found.same == sum(case.relation in relations for case in added)
-    for case in added:  # by the scores themselves: the old object is likelier per token after every prompt
-        for prompt in (case.text, *case.generalization):
-            means = []
-            for name in (case.old, case.new):
-                (encoded,) = lm.encode([(prompt, str(name), None)], lm.style)
-                means.append(float(lm.log_probs([(prompt, str(name))])[0]) / len(encoded.targets))
-            assert means[0] > means[1]
+    # by the scores themselves: the old object is likelier per token after every prompt
+    asked = [(prompt, (str(case.old), str(case.new))) for case in added for prompt in (case.text, *case.generalization)]
+    pairs = [(prompt, name) for prompt, names in asked for name in names]
+    encoded = lm.encode([(*pair, None) for pair in pairs], lm.style)
+    means = [score / len(text.targets) for score, text in zip(lm.log_probs(pairs), encoded, strict=True)]
+    assert all(old > new for old, new in zip(means[::2], means[1::2], strict=True))
     assert "9 bundled ones" in str(found)
 
 

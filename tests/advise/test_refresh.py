@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,10 @@ def test_what_was_stale_is_current(refreshed: Path, facts: Path) -> None:
     assert all(row["new"].replace("'", "&#39;") in page for row in found["updates"])
     # every file is read by the next command: the saved model is current by itself, the edit file too
     again = ["check", str(facts.parent / "model"), "--facts", str(facts), "--out", str(facts.parent / "saved")]
-    assert run_command([*again, "--as-of", "2024-12-31", "--decoys", "0", "--no-page", "--max-stale", "0"], False) == 0
+    gate = ["--as-of", "2024-12-31", "--decoys", "0", "--no-page", "--max-stale", "0", "--set", "min_judged=0.5"]
+    assert run_command([*again, *gate], False) == 0
     with_edit = ["check", "demo", "--edit", str(refreshed / UPDATE_FILE), "--facts", str(facts)]
-    rest = ["--out", str(facts.parent / "edit"), "--as-of", "2024-12-31", "--decoys", "0", "--no-page"]
-    assert run_command([*with_edit, *rest, "--max-stale", "0"], False) == 0
+    assert run_command([*with_edit, "--out", str(facts.parent / "edit"), *gate], False) == 0
     assert len(load_cases(str(refreshed / CHECK / "stale.json")).cases) == len(before["stale"])
 
 
@@ -73,6 +74,8 @@ def test_a_second_call_changes_nothing(refreshed: Path, facts: Path, capsys: pyt
 def test_the_advice_alone_changes_nothing_where_nothing_is_shown(facts: Path, refreshed: Path) -> None:
     """Without --way: four updates do not tell the ways apart, so the model stays as it is."""
     out = facts.parent / "advised"
+    shutil.copytree(refreshed, out)
+    (out / UPDATE_FILE).unlink()
     assert run_command(["refresh", "demo", "--facts", str(facts), "--out", str(out), *OPTIONS], False) == 0
     found = json.loads((out / "refresh.json").read_text())
     assert found["way"] is None and found["edit"] is None and not (out / UPDATE_FILE).exists()

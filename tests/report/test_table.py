@@ -13,11 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from anachron.advise.balance import BALANCE, PARTS
+from anachron.advise.run import ORACLE
 from anachron.data.card import PUBLISHED_STATISTICS
+from anachron.evaluate.results import UNEDITED
+from anachron.report.advice import costs_table, gains_table
 from anachron.report.edits.dated import ATOKE, DATED, DATED_WAYS, portability_table
 from anachron.report.edits.lifelong import LIFELONG
 from anachron.report.edits.paired_tests import paired_tests_table
 from anachron.report.edits.tables import EDITS, Layout, edits_table, edits_tables
+from anachron.report.refreshed import refresh_table
 from anachron.report.table import DOWN, UP, Column, Table, measured
 from anachron.report.terminal import answers, listings, old_and_new, tables
 from anachron.report.terminal.runs import facts_table
@@ -230,6 +235,29 @@ def portability() -> Table:
     return portability_table(pl.DataFrame([row, row | {"method": "AlphaEdit"}]))
 
 
+def advised_ways() -> pl.DataFrame:
+    """What advice wrote of ways: two numbers of updates, three ways, an oracle."""
+    rows = []
+    for size in (1, 1000):
+        for way in (UNEDITED, "RETRIEVAL dated", "MEMIT with RETRIEVAL", ORACLE):
+            parts = {
+                f"{part}{end}": value
+                for part in (*PARTS, BALANCE)
+                for end, value in (("", 0.51), ("_low", 0.4), ("_high", 0.62), ("_n", 50))
+            }
+            costs = {"seconds": 1234.5, "memory": 2 * 10**9, "milliseconds": 45.6, "perplexity": 12.3, "found": 0.97}
+            rows.append({"size": size, "way": way, **parts, **costs, "takes_back": way == "RETRIEVAL dated"})
+    return pl.DataFrame(rows)
+
+
+def refreshed() -> Table:
+    row = {
+        "subject": "Japan", "relation": "head of state", "old": "Akihito", "new": "Naruhito", "since": "2019-05-01",
+        "present": "current", "says": "Naruhito", "verdict": "wrong period",
+    }  # fmt: skip
+    return refresh_table({"updates": [row, row | {"present": None, "says": None, "verdict": None}]})
+
+
 MAKERS: dict[str, Callable[[], Table]] = {
     "summary_table": summary, "audit_table": audit, "trial_table": trial, "selection_table": selection,
     "explanation_table": explanation,
@@ -240,7 +268,8 @@ MAKERS: dict[str, Callable[[], Table]] = {
     "statistics_table": lambda: tables.statistics_table(
         dict.fromkeys(next(iter(PUBLISHED_STATISTICS.values())), 1234.5)
     ),
-    "paired_tests_table": paired_tests, "edits_table": lambda: edits_table(of_edits(EDITS)),
+    "gains_table": lambda: gains_table(advised_ways()), "costs_table": lambda: costs_table(advised_ways()),
+    "refresh_table": refreshed, "paired_tests_table": paired_tests, "edits_table": lambda: edits_table(of_edits(EDITS)),
 }  # fmt: skip
 
 
@@ -266,7 +295,7 @@ def test_no_table_is_forgotten():
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.FunctionDef) and node.returns is not None and ast.unparse(node.returns) == "Table"
     }
-    assert found - {"_listing", "_printed"} == set(MAKERS)
+    assert found - {"_listing", "_printed", "_table"} == set(MAKERS)
     drawn_elsewhere = [p for p in source.rglob("*.py") if "rich.table" in p.read_text("utf-8") and p.name != "table.py"]
     assert not drawn_elsewhere
 
