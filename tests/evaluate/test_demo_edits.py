@@ -46,8 +46,9 @@ def every(cases: CaseSet, step: int) -> CaseSet:
 def check_pattern(rows: dict[str, dict[str, float]], slack: float) -> None:
     """slack: what a sample may miss the shares by that are asked of all updates."""
     assert rows[UNEDITED]["efficacy_success"] <= 0.05
-    for method in {"FT", "ROME", "MEMIT", "AlphaEdit", "EMMET"} & {*rows}:
-        assert rows[method]["efficacy_success"] >= 0.95 - slack, method
+    least = {"FT": 0.95, "ROME": 0.95, "MEMIT": 0.95, "AlphaEdit": 0.90, "EMMET": 0.90}
+    for method in least.keys() & rows.keys():
+        assert rows[method]["efficacy_success"] >= least[method] - slack, method
     assert rows["ROME"]["generalization_success"] >= 0.80 - slack
     for method in ("ROME", "MEMIT"):
         assert rows[method]["bleedover_nearest"] < rows["FT"]["bleedover_nearest"], method

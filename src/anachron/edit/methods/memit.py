@@ -60,7 +60,7 @@ MEMIT = Method(
         ),
         "Qwen2.5-7B": Preset(_LATER, _EASY + "qwen2.5-7b.yaml"),
         "demo": Preset(
-            {"layers": (0, 1), "steps": 60, "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}
+            {"layers": (1, 2), "steps": 60, "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}
         ),
     },
     tunable={"rate": RATES, "layers": DEPTHS, "steps": STEPS},

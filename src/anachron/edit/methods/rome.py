@@ -87,7 +87,7 @@ ROME = Method(
         "Mistral-7B": Preset(_LATER, _EASY + "ROME/mistral-7b.yaml", _WITH_C),
         "Qwen2.5-7B": Preset(_LATER | _BARE, _EASY + "R-ROME/qwen2.5-7b.yaml", _WITH_C),
         "Qwen3.5-9B": Preset(_LATER | _BARE, _EASY + "R-ROME/qwen3.5-9b.yaml", _WITH_C),
-        "demo": Preset({"layer": 0, "steps": 60, "rate": 2.0, "clamp": 10.0} | _BARE),
+        "demo": Preset({"layer": 1, "steps": 40, "rate": 2.0, "clamp": 10.0} | _BARE),
     },
     tunable={"rate": RATES, "layer": DEPTHS, "steps": STEPS},
 )  # fmt: skip
