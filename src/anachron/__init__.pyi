@@ -1,5 +1,9 @@
 """The public names, each with the module that it is loaded from: the one list of them."""
 
+from .advise.evidence import with_evidence as with_evidence
+from .advise.refresh import refresh as refresh
+from .advise.run import AdviceSettings as AdviceSettings
+from .advise.run import run_advice as run_advice
 from .advise.tune import tune_method as tune_method
 from .analysis.analyses.crossed import crossed_matches as crossed_matches
 from .analysis.decoys import decoy_metrics as decoy_metrics
@@ -48,9 +52,11 @@ from .edit.methods.alphaedit import AlphaEditSettings as AlphaEditSettings
 from .edit.methods.emmet import EmmetSettings as EmmetSettings
 from .edit.methods.ft import FtSettings as FtSettings
 from .edit.methods.grace import GraceSettings as GraceSettings
+from .edit.methods.lora import LoraMergeSettings as LoraMergeSettings
 from .edit.methods.lora import LoraSettings as LoraSettings
 from .edit.methods.memit import MemitSettings as MemitSettings
 from .edit.methods.prompt import PromptSettings as PromptSettings
+from .edit.methods.retrieval import RetrievalSettings as RetrievalSettings
 from .edit.methods.rome import RomeSettings as RomeSettings
 from .edit.methods.ultraedit import UltraEditSettings as UltraEditSettings
 from .edit.plan import plan_edits as plan_edits

@@ -13,7 +13,7 @@ from anachron.data.bundled.mini_updates import mini_replacements
 from anachron.data.updates.cases import load_cases
 
 SUBJECTS = ("CERN", "Louvre", "McDonald's", "Japan")
-OPTIONS = ["--as-of", "2024-12-31", "--ways", "RETRIEVAL,FT", "--evidence", "0", "--set", "fluency_tokens=0"]
+OPTIONS = ["--as-of", "2024-12-31", "--ways", "RETRIEVAL,FT", "--set", "evidence=0", "--set", "fluency_tokens=0"]
 
 
 @pytest.fixture(scope="module")

@@ -164,7 +164,7 @@ def test_what_may_be_chance_is_told_and_not_chosen():
 def test_what_a_method_may_try_are_settings_of_it(name: str):
     method = method_named(name)
     assert {*method.tunable} <= {field.name for field in fields(method.settings)}
-    assert bool(method.tunable) == (name not in ("MEND", "PROMPT"))
+    assert bool(method.tunable) == (name not in ("MEND", "PROMPT", "RETRIEVAL"))
     lm = make_edit_lm("llama")
     sites = find_sites(lm.model)
     planned = Planned(name, preset(method, lm, sites)[0], "", Resources(), sites)

@@ -42,6 +42,8 @@ BAD: dict[tuple[str, ...], list[list[str]]] = {
                 ("broken.json", "none.json")],
     ("evaluate",): [["demo", "--updates", file, "--methods", "FT", "--out", "o"] for file in
                     ("broken.json", "none.json")],
+    ("advise",): [["demo", "--updates", file, "--ways", "FT", "--out", "o"] for file in ("broken.json", "none.json")],
+    ("refresh",): [["demo", "--facts", file, "--ways", "FT", "--out", "o"] for file in ("facts.csv", "none.csv")],
     ("judge",): [[file, "--llm", "m", "--base-url", "http://127.0.0.1:9/v1"] for file in ("broken", "none")],
     ("save",): [["./broken", "saved"], ["demo", "saved", "--edit", "broken.json"]],
     ("build", "facts"): [[file, "--out", "f.parquet"] for file in ("broken", "none")],

@@ -125,7 +125,9 @@ def test_prompt_says_that_it_is_no_longer_true():
 def test_methods_that_only_insert_say_so(method: str):
     lm = make_edit_lm("llama")
     settings = settings_for(method, lm)[0]
-    with pytest.raises(DataError, match=f"{method} cannot make updates of the scenario Archive; FT, .*, PROMPT can"):
+    with pytest.raises(
+        DataError, match=f"{method} cannot make updates of the scenario Archive; FT, .*, PROMPT, RETRIEVAL can"
+    ):
         make_edit(lm, method, [NEW, OLD], settings, Resources(None))
 
 

@@ -57,6 +57,7 @@ class TableModel:
     passages: Any = None
     edit_of: str | None = None
     edit_beside: tuple[str, ...] = ()
+    edits: tuple[Any, ...] = ()
     memories: dict[str, Any] = field(default_factory=dict)
     style: Format = TARGETS
     asked: list[tuple[str, str]] = field(default_factory=list)

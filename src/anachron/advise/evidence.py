@@ -26,7 +26,7 @@ class Evidence:
         added = len(self.cases.cases) - self.own
         return (
             f"{self.own} updates say little about how ways differ, so {added} bundled ones that the model lacks too "
-            f"are tried beside them ({self.same} of the same relations); --evidence 0 tries yours alone"
+            f"are tried beside them ({self.same} of the same relations); --set evidence=0 tries yours alone"
         )
 
 

@@ -9,7 +9,7 @@ import typer
 from anachron.cli.commands import setting
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions, split_commas
+from anachron.cli.options import FluencyTokens, JsonFlag, ModelArgument, ModelOptions, UpdatesOptions, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
 
@@ -50,7 +50,7 @@ class AdviceOptions:
     ] = None
     evidence: Annotated[
         int,
-        typer.Option(
+        setting(
             min=0,
             help="Try so many updates at least: bundled ones that the model lacks too stand in for those missing.",
         ),
@@ -64,9 +64,7 @@ class AdviceOptions:
     text: Annotated[
         str, setting(help="Text to measure perplexity on: a file, a hub name, or mini; none for no perplexity.")
     ] = "mini"
-    fluency_tokens: Annotated[
-        int, setting(min=0, help="Number of tokens, prompt included, to measure fluency on; 0 skips fluency.")
-    ] = 50
+    fluency_tokens: FluencyTokens = 50
 
     def with_evidence(self, lm: "LanguageModel", cases: "CaseSet") -> "Evidence":
         """The updates to be tried, the user's own first; said where others stand beside them."""

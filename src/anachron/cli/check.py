@@ -15,6 +15,7 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AsOf,
     FactLimit,
+    FactsFile,
     JsonFlag,
     Language,
     ModelArgument,
@@ -100,10 +101,7 @@ def register(app: typer.Typer) -> None:
 def check(
     *,
     model: ModelArgument,
-    facts: Annotated[
-        Path,
-        typer.Option(help="Facts with subject, relation, object, start, end: CSV, spreadsheet, JSON or Parquet."),
-    ],
+    facts: FactsFile,
     out: Annotated[
         Path,
         typer.Option(help="Run folder for verdicts.csv, stale.csv, check.json and, in report/, the page."),

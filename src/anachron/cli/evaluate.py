@@ -10,7 +10,15 @@ from anachron.analysis.plots.words import counted
 from anachron.cli.commands import as_published, setting
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
+from anachron.cli.options import (
+    FluencyTokens,
+    JsonFlag,
+    ModelArgument,
+    ModelOptions,
+    PrintStyle,
+    UpdatesOptions,
+    split_commas,
+)
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
 from anachron.edit.methods import METHODS
@@ -51,9 +59,7 @@ class EvaluationOptions:
     text_tokens: Annotated[
         int | None, setting(min=2, help="Number of tokens to read from --text. Default: 10,000.")
     ] = None
-    fluency_tokens: Annotated[
-        int, setting(min=0, help="Number of tokens, prompt included, to measure fluency on; 0 skips fluency.")
-    ] = 100
+    fluency_tokens: FluencyTokens = 100
     fluency_counts_prefix: Annotated[
         bool,
         as_published(

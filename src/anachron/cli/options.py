@@ -91,6 +91,12 @@ Reuse = Annotated[
     Path | None,
     setting(help="Earlier run whose scores of the same texts, by the same model and settings, are taken over."),
 ]
+FactsFile = Annotated[
+    Path, typer.Option(help="Facts with subject, relation, object, start, end: CSV, spreadsheet, JSON or Parquet.")
+]
+FluencyTokens = Annotated[
+    int, setting(min=0, help="Number of tokens, prompt included, to measure fluency on; 0 skips fluency.")
+]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
 ReadBoundaries = Annotated[
     str, typer.Option(help="Boundary convention, for start and end dates coarser than a day: released or paper.")

@@ -11,6 +11,7 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AsOf,
     FactLimit,
+    FactsFile,
     JsonFlag,
     Language,
     ModelArgument,
@@ -33,10 +34,7 @@ def register(app: typer.Typer) -> None:
 def refresh(
     *,
     model: ModelArgument,
-    facts: Annotated[
-        Path,
-        typer.Option(help="Facts with subject, relation, object, start, end: CSV, spreadsheet, JSON or Parquet."),
-    ],
+    facts: FactsFile,
     out: Annotated[
         Path,
         typer.Option(help="Folder for check/, advice/, update.safetensors, after/ and, in report/, the page."),

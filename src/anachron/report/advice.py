@@ -51,7 +51,7 @@ def costs_table(ways: pl.DataFrame) -> Table:
 
 def _table(title: str, ways: pl.DataFrame, cells: dict[str, list[str]], note: str) -> Table:
     named = {"updates": [f"{size:,}" for size in ways["size"]], "way": [_way(name) for name in ways["way"]]}
-    columns = [Column("updates", number=True, once=True), Column("way"), *(Column(n, number=True) for n in cells)]
+    columns = [Column("updates", once=True), Column("way"), *(Column(n, number=True) for n in cells)]
     rows = [*zip(*named.values(), *cells.values(), strict=True)]
     return Table(title, columns, rows, [note], sections=ways["size"].to_list())
 
