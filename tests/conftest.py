@@ -7,7 +7,7 @@ time and prints the line that repeats a failure. By ``make test-slow``: what is 
 
 Two marks move variants of a test to the full run. Of a test marked ``families("gpt2", ...)`` those of these families
 are left for every change, and tests name different ones, so that all are met; of one marked ``few(n)``, n variants,
-from the first to the last at even distances. ``half`` leaves every other variant to the slow tests.
+from the first to the last at even distances. ``share(n)`` leaves all but every nth variant to the slow tests.
 """
 
 import gc
@@ -104,15 +104,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _mark_variants(items: Sequence[pytest.Item]) -> None:
     """Leave the families that a test names, or n variants of one marked few(n); the rest gets the mark ``full``, and of
-    one marked half every other ``slow``."""
+    one marked share(n) all but every nth ``slow``."""
     few: dict[str, list[pytest.Item]] = defaultdict(list)  # test -> its variants
     seen: dict[str, int] = defaultdict(int)
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
         test = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("half"):
-            if seen[test] % 2:
+        if share := item.get_closest_marker("share"):
+            if seen[test] % share.args[0]:
                 item.add_marker("slow")
             seen[test] += 1
         if any(item.get_closest_marker(mark) for mark in ("slow", "trial")):

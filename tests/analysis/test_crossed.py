@@ -216,7 +216,7 @@ def test_intervals_hold_the_truth_of_clustered_shares(subjects, level):
     assert held / trials >= 0.93 - 0.02  # of 93 %, by two standard errors and a half of 400 draws
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize("recency", [0.0, 0.2, -0.2])
 def test_smooth_scorers_without_knowledge_are_told_apart_from_half_one_time_in_twenty(recency):

@@ -63,7 +63,7 @@ def test_the_style_of_papers_and_back(table: Path, tmp_path: Path, capsys: pytes
     assert "'latex': choose plain or paper" in capsys.readouterr().err and not (tmp_path / "none").exists()
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize("command", ["metrics", pytest.param("report", marks=pytest.mark.full)])
 def test_a_log_has_a_line_for_each_step(

@@ -349,7 +349,7 @@ def limited(size: int) -> Any:
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize("command", ["save", "edit"])
 def test_a_model_that_does_not_fit_on_the_disk_leaves_nothing(command: str, tmp_path: Path):

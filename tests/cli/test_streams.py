@@ -39,7 +39,7 @@ run(sys.argv[2:])
 """
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize(
     "module", ["typer", "rich.progress", "anachron.cli.updates", "polars", "transformers", "anachron.probe.run"]

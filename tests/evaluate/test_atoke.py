@@ -231,7 +231,7 @@ def test_means_and_failures_of_a_table_by_hand():
         atoke_metrics(pl.DataFrame(atoke), updates.drop("variant").with_columns(dated_requests=pl.lit(True)))
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize("stop_after", [1, 4])
 def test_an_interrupted_run_ends_with_the_same_scores(

@@ -72,7 +72,7 @@ def test_batches_in_sequence_in_a_chat_are_made_and_measured_as_by_hand(tmp_path
 
 
 @pytest.mark.parametrize(
-    "share", [0.3, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.02, 0.9))]
+    "share", [pytest.param(one, marks=pytest.mark.slow) for one in (0.3, 0.02, 0.9)]
 )  # of all calls of the model
 def test_a_run_that_breaks_leaves_the_model_alone_and_goes_on_to_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float

@@ -50,7 +50,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Whole]:
     return of
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", JOBS)
 @settings(max_examples=max(4, settings.default.max_examples // 20))

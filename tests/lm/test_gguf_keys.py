@@ -114,7 +114,7 @@ def test_keys_that_transformers_leaves_out_are_put_in_or_refused(changes: dict[s
     check("llama", changes, outcome, tmp_path / "tiny.gguf")
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("changes", "outcome"), ISSUE + TABLE, ids=[told(*row) for row in ISSUE + TABLE])

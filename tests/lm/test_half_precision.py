@@ -79,7 +79,7 @@ def test_one_weight_is_widened_at_a_time(monkeypatch: pytest.MonkeyPatch):
 # The trial of prefix trees
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @each_half
 @pytest.mark.parametrize(
     "name",
@@ -103,7 +103,7 @@ def test_the_trial_of_float32_knows_no_errors_of_rounding():
     assert lm.plan(lm.encode(PAIRS), prefix_tree=False).trial is None
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @each_half
 @pytest.mark.parametrize("where", ["in all arithmetic, one text", "in half precision, all texts"])
 @pytest.mark.parametrize(

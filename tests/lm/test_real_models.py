@@ -65,7 +65,7 @@ def lm(name: str) -> LanguageModel:
     return load_model(str(place(f"{name}.gguf")), device="cpu")
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 def test_the_capital_of_france_is_paris(name: str, lm: LanguageModel):
     ids = torch.tensor([lm.tokenizer(FRANCE)["input_ids"]])
     with torch.inference_mode():

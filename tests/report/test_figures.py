@@ -644,7 +644,7 @@ def test_years_stacks_the_statuses(several):
 STUDIES = ("several", *(pytest.param(name, marks=pytest.mark.slow) for name in ("alone", "many")))
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("study", STUDIES)

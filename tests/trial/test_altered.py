@@ -306,7 +306,7 @@ def said(call: Callable[[Path], Any], folder: Path) -> str | None:
         return "many lines" if "\n" in str(error) else None
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.parametrize("part", [0, 1])
 @pytest.mark.parametrize(
     "make",

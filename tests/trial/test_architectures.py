@@ -39,7 +39,7 @@ def ways_of(model: Any, tokenizer: str, thorough: bool) -> tuple[int, dict[str, 
 
 
 @pytest.mark.trial
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.parametrize("part", [0, 1])
 def test_scores_of_all_architectures_are_naive(part: int):
     """Of every other architecture; the rest in the other part."""

@@ -100,8 +100,8 @@ def fault(account: Account, budget: str, limited: bool, facts: Path, out: Path, 
     return None
 
 
-@pytest.mark.half
-@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.share(4)
+@pytest.mark.parametrize("part", range(4))
 def test_no_lie_overdraws_a_budget(part: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     facts = tmp_path / "facts.csv"
     facts.write_text(FACTS)
@@ -109,7 +109,7 @@ def test_no_lie_overdraws_a_budget(part: int, tmp_path: Path, capsys: pytest.Cap
         *product(USAGE, LENGTHS, ("none",), BUDGETS, (True, False)),
         *product(("true", "none", "huge"), LENGTHS, TROUBLE[1:], BUDGETS, (True, False)),
     ]
-    worlds = random.Random(0).sample(worlds, 150)[part::2]
+    worlds = random.Random(0).sample(worlds, 150)[part::4]
     faults = {}
     for number, (usage, length, trouble, budget, limited) in enumerate(worlds):
         account = Account(usage, length, trouble, number)

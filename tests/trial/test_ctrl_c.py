@@ -31,7 +31,7 @@ def start(words: list[str]) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.trial
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.parametrize("part", [0, 1])
 def test_ctrl_c_at_random_moments(part: int, brief: Dataset, tmp_path: Path):
     data = tmp_path / "brief.csv"

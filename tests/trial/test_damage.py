@@ -126,7 +126,7 @@ def tried(kind: Kind, name: str, damage: Callable[[Path], None], tmp_path: Path)
     return survived
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.parametrize("part", [0, 1])
 @pytest.mark.parametrize(("damage", "times"), [(flip, FLIPS), (cut, CUTS)])
 def test_damaged_files(kinds: list[Kind], tmp_path: Path, damage: Callable, times: int, part: int):

@@ -134,10 +134,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("changes.csv").write_text("subject,relation,old,new,date\n" + "\n".join(lines) + "\n")
 
 
-@pytest.mark.half
-@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.share(4)
+@pytest.mark.parametrize("part", range(4))
 def test_no_gate_passes_on_silence_or_lies(part: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each model before every other gate, and the rest of the gates in the other part."""
+    """Each model before every fourth gate, and the rest of the gates in the other parts."""
     with serving(lambda request, number: chat(known(prompt_of(request)))) as server:
         assert command("both", server.url, Path("known")) == (0, None)
         for gate in ("stale", "win rate", "baseline"):
@@ -163,13 +163,13 @@ def test_no_gate_passes_on_silence_or_lies(part: int, capsys: pytest.CaptureFixt
             faults[model, gate, *words] = f"code {code}; {fault}"
 
     for place, (model, of_model) in enumerate(of_models.items()):
-        gates = of_model[(part + place) % 2 :: 2]
+        gates = of_model[(part + place) % 4 :: 4]
         # what a model answered before one gate is kept for the others, which are judged by the same answers
         with serving(lambda request, n, says=MODELS[model]: says(prompt_of(request), n)) as server:
             for gate, words in gates:
                 try_gate(model, server.url, gate, *words, "--answers", f"answers of {model}")
     with serving(lambda request, n: chat(known(prompt_of(request)))) as server:
-        for gate, words in of_known[part::2]:
+        for gate, words in of_known[part::4]:
             try_gate("known", server.url, gate, *words)
     printed = capsys.readouterr()
     assert "Traceback" not in printed.err + printed.out

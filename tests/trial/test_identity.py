@@ -47,13 +47,13 @@ def some(content: dict[str, Any], added: dict[str, list[Any]], seed: int = 0) ->
     return [one for ways in found.values() for one in chooser.sample(ways, min(WAYS, len(ways)))]
 
 
-@pytest.mark.half
-@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.share(4)
+@pytest.mark.parametrize("part", range(4))
 def test_no_field_of_a_configuration_is_missed(part: int, tmp_path: Path):
-    """Of every other family; the rest in the other part."""
+    """Of every fourth family; the rest in the other parts."""
     tried = opened = changed = 0
     missed: list[str] = []
-    families = [*enumerate(FAMILIES)][part::2]
+    families = [*enumerate(FAMILIES)][part::4]
     for number, family in families:
         folder = tmp_path / family
         make_checkpoint(family, folder)

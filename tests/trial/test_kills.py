@@ -148,7 +148,7 @@ def lm() -> LanguageModel:
 
 
 # some hundred kills of up to a second each, and as many calls that go on
-SLOW = dict.fromkeys(("build updates", "evaluate", "ingest"), pytest.mark.slow)
+SLOW = dict.fromkeys(("build updates", "evaluate", "ingest", "probe"), pytest.mark.slow)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=SLOW.get(kind, ())) for kind in WORK])

@@ -84,7 +84,7 @@ def written(path: Path, rows: Iterator[Row], ending: str) -> Path:
     return path
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.parametrize("ending", [".csv", ".jsonl"])
 def test_a_reader_takes_steps_in_proportion_to_the_rows(tmp_path: Path, ending: str) -> None:
     lost = []

@@ -99,7 +99,7 @@ def tensors(path: Path) -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_one_of_two_processes_makes_the_output(
     name: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -477,7 +477,7 @@ def test_a_time_that_is_none_is_refused(monkeypatch, seconds):
         place("s3://bucket/x").read_bytes()
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["503", "drop"])
 def test_jobs_outlive_a_storm(store, served, tmp_path, world, monkeypatch, kind):

@@ -161,7 +161,7 @@ def test_with_a_limit_that_is_kept_many_are_asked_at_once(facts: Path, tmp_path:
         assert 10_000 - 140 < len(server.requests) * 140 <= 10_000 + 140
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @needs_llm
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["500", "cut", "page", "refused", "limit"])
@@ -239,7 +239,7 @@ def test_a_killed_run_has_paid_for_what_was_under_way(facts: Path, tmp_path: Pat
 IMPOSSIBLE = [0, -5, True, False, 10**30, 1e400, float("nan"), "many", [3], {}, 2.5, MOST_COUNTED + 1]
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @needs_llm
 @pytest.mark.few(1)
 @pytest.mark.parametrize("count", IMPOSSIBLE, ids=repr)

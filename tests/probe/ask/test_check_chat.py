@@ -149,7 +149,7 @@ ODD = [
 ]
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.few(1)
 @pytest.mark.parametrize("place", range(len(ODD)))
 def test_odd_answers_are_counted_as_what_they_are(facts: Path, tmp_path: Path, place: int):

@@ -142,7 +142,7 @@ def test_a_taste_for_years_is_no_knowledge(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", IGNORANT)
 def test_of_who_knows_nothing_one_in_twenty_is_more_than_unknown_at_most(name: str, tmp_path: Path) -> None:
     found = verdicts(ask(IGNORANT[name](240), tmp_path / "run", 240))
@@ -166,7 +166,7 @@ def test_who_knows_is_known_and_without_decoys_nobody_is(tmp_path: Path) -> None
     assert both["win_rate"].equals(both["win_rate_right"], null_equal=True) and both.height == alone.facts.height
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize(("declines", "least"), [(False, 0.85), (True, 0.5)])
 def test_how_many_facts_of_who_knows_them_all_are_known(declines: bool, least: float, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def again(random, win_rates, noise):
     return np.clip(win_rates + random.normal(0, noise, win_rates.size), 0, 1)
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize("facts", [20, 100])
 @pytest.mark.parametrize("noise", [0.002, 0.03])

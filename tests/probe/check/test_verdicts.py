@@ -110,7 +110,7 @@ def drifting(correlation, late=0.0):
     return score
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("correlation", "late"), [(0.0, 0.0), (0.8, 0.05), (0.5, 0.0), (0.8, 0.0), (0.0, 0.05), (0.5, -0.2)]

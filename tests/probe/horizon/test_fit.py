@@ -212,7 +212,7 @@ def test_a_fit_is_rejected_as_rarely_as_it_says() -> None:
     assert rejected <= 300 * 0.13
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize("halving", [0, 12 * 3000])
 def test_answers_that_do_not_depend_on_the_date_give_none(halving: float) -> None:

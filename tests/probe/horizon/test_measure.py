@@ -115,7 +115,7 @@ def test_better_guesses_than_decoys_are_no_leak_without_the_month_of_publication
     assert much.likeliest == pytest.approx(1 - 0.91**3, abs=0.06)
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.parametrize("released", [None, pytest.param(2021 * 12, marks=pytest.mark.full)])
 def test_the_smallest_leak_is_seen_in_four_of_five_tests(released: int | None) -> None:
     def tested(leaked: float, seed: int):

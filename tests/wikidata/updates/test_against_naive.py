@@ -141,7 +141,7 @@ def check_counts(built: Built, naive: Naive) -> None:
     assert kept - counts["redirected"]["left out as doubles"] == naive.flags["old"] + naive.flags["both"]
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.slow] * (n >= QUICK)) for n in range(SEEDS)])
 def test_it_equals_the_naive_formulation(tmp_path: Path, seed: int):
@@ -150,7 +150,7 @@ def test_it_equals_the_naive_formulation(tmp_path: Path, seed: int):
     check(build(tmp_path / "work", pair, buckets=1 + seed % 5), naive)
 
 
-@pytest.mark.half
+@pytest.mark.share(2)
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(8))
 def test_what_the_card_says_of_the_other_way_is_what_it_gives(tmp_path: Path, seed: int):
