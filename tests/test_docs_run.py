@@ -57,6 +57,7 @@ def test_blocks_say_what_they_are_and_few_are_not_run():
         "edits-over-time.md": 1,
         "guide.md": 4,
         "horizon.md": 2,
+        "out-of-date.md": 1,
         "python.md": 2,
         "quantisation.md": 1,
         "recipes.md": 2,
