@@ -21,6 +21,7 @@ def cases() -> CaseSet:
     return load_cases("mini-updates", limit=3)
 
 
+@pytest.mark.full
 def test_evidence_is_lacked_and_of_others(lm: LanguageModel, cases: CaseSet) -> None:
     found = with_evidence(lm, cases, 12)
     assert found.own == 3 and found.cases.cases[:3] == tuple(cases.cases)
@@ -39,6 +40,7 @@ def test_evidence_is_lacked_and_of_others(lm: LanguageModel, cases: CaseSet) -> 
     assert "9 bundled ones" in str(found)
 
 
+@pytest.mark.full
 def test_enough_own_updates_stand_alone(lm: LanguageModel, cases: CaseSet) -> None:
     assert with_evidence(lm, cases, 3).cases is cases
     assert with_evidence(lm, cases, 0).cases is cases

@@ -88,6 +88,7 @@ def test_a_way_that_is_none_is_refused_at_once(facts: Path, capsys: pytest.Captu
     assert "MAGIC" in capsys.readouterr().err and not (facts.parent / "none").exists()
 
 
+@pytest.mark.full
 def test_dry_run_writes_nothing(facts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = facts.parent / "dry"
     words = ["refresh", "demo", "--facts", str(facts), "--out", str(out), "--dry-run", "--as-of", "2024-12-31"]

@@ -56,6 +56,7 @@ def advised(
     return run_advice(lm, cases, ways, tmp_path_factory.mktemp("advice") / "run", FEW)
 
 
+@pytest.mark.full
 def test_parts_are_those_of_the_runs(advised: Advised) -> None:
     """By plain loops over the tables of each run."""
     for size, evaluation in advised.evaluations.items():
@@ -85,12 +86,14 @@ def test_parts_are_those_of_the_runs(advised: Advised) -> None:
         assert rows[UNEDITED]["others"] == 1.0
 
 
+@pytest.mark.full
 def test_parts_are_as_large_as_said(advised: Advised) -> None:
     """Of five updates two parts of two are made, and the fifth is left out."""
     assert advised.evaluations[1].tables["updates"].filter(method="FT").height == 5
     assert advised.evaluations[2].tables["updates"].filter(method="FT").height == 4
 
 
+@pytest.mark.full
 def test_the_oracle_is_each_update_alone(advised: Advised) -> None:
     alone = advised.evaluations[1].tables["targets"].filter(method="PROMPT", kind="update")
     right = {row["case_id"]: row["new_after"] > row["old_after"] for row in alone.iter_rows(named=True)}
@@ -100,6 +103,7 @@ def test_the_oracle_is_each_update_alone(advised: Advised) -> None:
     assert advised.advice.recommended != ORACLE and len(right) == 5
 
 
+@pytest.mark.full
 def test_costs(advised: Advised) -> None:
     rows = {row["way"]: row for row in advised.ways.filter(size=2).iter_rows(named=True)}
     assert rows["RETRIEVAL"]["takes_back"] and rows["PROMPT"]["takes_back"] and not rows["FT"]["takes_back"]
@@ -109,6 +113,7 @@ def test_costs(advised: Advised) -> None:
     assert Cost(2.0, 0, 1.0).total(1000, Cost(0.0, 0, 3.0)) == 2.0  # faster by chance is no gain
 
 
+@pytest.mark.full
 def test_files(advised: Advised) -> None:
     found = json.loads((advised.folder / ADVICE_FILE).read_text())
     assert found["recommended"] == advised.advice.recommended and found["separated"] == advised.advice.separated
@@ -117,6 +122,7 @@ def test_files(advised: Advised) -> None:
     assert found["tried"] == found["given"] == 5 and found["sizes"] == [1, 2]
 
 
+@pytest.mark.full
 def test_a_second_call_computes_nothing(
     lm: LanguageModel, cases: CaseSet, ways: list[Planned], advised: Advised
 ) -> None:
@@ -128,6 +134,7 @@ def test_a_second_call_computes_nothing(
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.full
 def test_weights_decide_without_a_new_run(
     lm: LanguageModel, cases: CaseSet, ways: list[Planned], advised: Advised
 ) -> None:
@@ -136,11 +143,13 @@ def test_weights_decide_without_a_new_run(
     assert found.ways["balance"].to_list() == found.ways["present"].to_list()
 
 
+@pytest.mark.full
 def test_other_updates_are_refused(lm: LanguageModel, ways: list[Planned], advised: Advised) -> None:
     with pytest.raises(ConfigError, match="other settings"):
         run_advice(lm, load_cases("mini-updates", limit=4), ways, advised.folder, FEW)
 
 
+@pytest.mark.full
 def test_a_budget_decides_how_many_are_tried(
     lm: LanguageModel, cases: CaseSet, ways: list[Planned], tmp_path: Path
 ) -> None:
