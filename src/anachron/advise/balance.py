@@ -7,7 +7,7 @@
 ``others``   the share of the facts beside the update whose true object keeps at least half of its probability
 ``fluency``  that of free text against the unedited model's, at most 1
 
-A part that was not measured of an update is left out of that update's mean, for all ways alike.
+A part that was not measured of an update is left out of that update's mean.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,8 @@ def balances(tables: Mapping[str, pl.DataFrame], weights: Mapping[str, float] = 
     """One row a way and update: ``way`` (the method's label, `UNEDITED` first), ``case_id``, ``subject``, ``status``,
     ``reason``, ``seconds``, each of `PARTS` and `BALANCE`, all from 0 to 1.
 
-    tables: of a run of one mode (`anachron.evaluate.stages.Evaluation.tables`). A failed update has no parts.
+    tables: of a run of one mode (`anachron.evaluate.stages.Evaluation.tables`). A failed update has the parts of the
+    unedited model, which is what it leaves; so every way has every update, and a way gains nothing by failing.
     """
     metrics = update_metrics(
         *(tables[name] for name in ("targets", "neighbours", "updates")),
@@ -67,13 +68,19 @@ def balances(tables: Mapping[str, pl.DataFrame], weights: Mapping[str, float] = 
         others=pl.when(unedited & pl.col("case_id").is_in(tables["neighbours"]["case_id"].implode()))
         .then(1.0)
         .otherwise("others"),
-        fluency=(pl.col("fluency") / pl.col("unedited_fluency")).clip(upper_bound=1.0).fill_nan(None),
+        fluency=pl.when(pl.col("unedited_fluency") > 0).then(
+            (pl.col("fluency") / pl.col("unedited_fluency")).clip(upper_bound=1.0)
+        ),
     )
-    done = pl.col("status") == "done"
-    parts = rows.select(
-        "way", "case_id", "subject", "status", "reason", "seconds",
-        *(pl.when(done).then(pl.col(part)).alias(part) for part in PARTS),
-    )  # fmt: skip
+    parts = rows.select("way", "case_id", "subject", "status", "reason", "seconds", *PARTS)
+    nothing = parts.filter(pl.col("way") == UNEDITED).select(
+        "case_id", *(pl.col(p).alias(f"{p} of nothing") for p in PARTS)
+    )
+    failed = pl.col("status") == "failed"
+    parts = parts.join(nothing, on="case_id", how="left", maintain_order="left").select(
+        *parts.columns[:6],
+        *(pl.when(failed).then(f"{part} of nothing").otherwise(part).alias(part) for part in PARTS),
+    )
     return with_balance(parts, weights)
 
 

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import inf, isfinite
 from types import TracebackType
 
 import torch
@@ -44,26 +45,34 @@ class Cost:
     reason: str | None = None
 
     def total(self, questions: int, unedited: "Cost") -> float:
-        """Seconds to make it and to ask so many questions, beyond those of asking the unedited model."""
-        slower = max(0.0, (self.milliseconds or 0.0) - (unedited.milliseconds or 0.0))
-        return (self.seconds or 0.0) + questions * slower / 1000
+        """Seconds to make it and to ask so many questions, beyond those of asking the unedited model; infinite where
+        they are not known."""
+        if self.seconds is None or self.milliseconds is None or unedited.milliseconds is None:
+            return inf
+        return self.seconds + questions * max(0.0, self.milliseconds - unedited.milliseconds) / 1000
 
 
-def cost_of(lm: LanguageModel, planned: Planned | None, cases: Sequence[EditCase], text: HeldText | None) -> Json:
-    """A `Cost`, as JSON, of making these updates together by a way; None is the unedited model.
+def cost_of(
+    lm: LanguageModel, planned: Planned | None, cases: Sequence[EditCase], prompts: Sequence[str],
+    text: HeldText | None, unedited: Cost | None = None,
+) -> Json:  # fmt: skip
+    """A `Cost`, as JSON, of making these updates together by a way; None is the unedited model, whose own ``unedited``
+    is for a way that changes weights alone: it computes the same for a question.
 
-    A way that cannot make them has the reason in place of numbers.
+    prompts: the questions that are timed, the same for all ways (`timed_prompts`). A way that cannot make the updates
+    has the reason in place of numbers.
     """
     try:
         if planned is None:
-            return asdict(Cost(0.0, 0, _milliseconds(lm, cases), True, _perplexity(lm, text)))
+            return asdict(Cost(0.0, 0, _milliseconds(lm, prompts), True, _perplexity(lm, text)))
         with PeakMemory(lm) as memory:
             started = time.perf_counter()
             joint = make_batch(lm, planned, cases)
             seconds = time.perf_counter() - started
         if not joint.seconds:
             return asdict(Cost(reason=next(iter(joint.failed.values()), "no update could be made")))
-        return asdict(_under(lm, planned, joint, cases, text, Cost(seconds, memory.bytes)))
+        same = None if unedited is None or _beside(joint) else unedited.milliseconds
+        return asdict(_under(lm, planned, joint, cases, prompts, text, Cost(seconds, memory.bytes, same)))
     except Exception as error:
         if (failure := failure_of(error)) is None:
             raise
@@ -71,13 +80,20 @@ def cost_of(lm: LanguageModel, planned: Planned | None, cases: Sequence[EditCase
 
 
 def _under(
-    lm: LanguageModel, planned: Planned, joint: JointEdit, cases: Sequence[EditCase], text: HeldText | None, made: Cost
-) -> Cost:
+    lm: LanguageModel, planned: Planned, joint: JointEdit, cases: Sequence[EditCase], prompts: Sequence[str],
+    text: HeldText | None, made: Cost,
+) -> Cost:  # fmt: skip
     method = method_named(planned.method)
     takes_back = not any(part.changes_weights for part in method.parts or (method,))
     with edited(lm, joint.edit, check=False):
-        took, reads = _milliseconds(lm, cases), _perplexity(lm, text)
+        took = made.milliseconds if made.milliseconds is not None else _milliseconds(lm, prompts)
+        reads = None if joint.edit.passages else _perplexity(lm, text)  # running text is shown no passages
     return Cost(made.seconds, made.memory, took, takes_back, reads, _found(joint, planned, cases))
+
+
+def _beside(joint: JointEdit) -> bool:
+    """Whether an edit is more than changes of weights, so that a question takes longer."""
+    return bool(joint.edit.prefix or joint.edit.passages or joint.edit.memories)
 
 
 def _found(joint: JointEdit, planned: Planned, cases: Sequence[EditCase]) -> float | None:
@@ -90,21 +106,29 @@ def _found(joint: JointEdit, planned: Planned, cases: Sequence[EditCase]) -> flo
 
 
 def _perplexity(lm: LanguageModel, text: HeldText | None) -> float | None:
-    """None too where the text does not fit behind the sentences that are put before it."""
+    """None too where the text does not fit behind the sentences that are put before it, and where it is infinite."""
     try:
-        return None if text is None else perplexity(lm, text)
+        found = None if text is None else perplexity(lm, text)
     except TooLongError:
         return None
+    return found if found is not None and isfinite(found) else None
 
 
-def _milliseconds(lm: LanguageModel, cases: Sequence[EditCase]) -> float:
-    """The middle one of the times of some update prompts, evenly spread; the first is asked once more before."""
-    every = -(-len(cases) // ASKED)
-    prompts = [case.text for case in cases[::every]]
+def timed_prompts(cases: Sequence[EditCase]) -> list[str]:
+    """The prompts of some updates, evenly spread."""
+    return [case.text for case in cases[:: -(-len(cases) // ASKED)]]
+
+
+def _milliseconds(lm: LanguageModel, prompts: Sequence[str]) -> float | None:
+    """The middle one of the times of some prompts; the first is asked once more before. None where one is too long
+    behind what is put before it."""
     times = []
     for prompt in [prompts[0], *prompts]:
         started = time.perf_counter()
-        greedy_continuations(lm, [prompt], WRITTEN)
+        try:
+            greedy_continuations(lm, [prompt], WRITTEN)
+        except TooLongError:
+            return None
         times.append(time.perf_counter() - started)
     times = sorted(times[1:])
     return 1000 * times[len(times) // 2]

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from anachron.advise.held_out import held_out
-from anachron.core.errors import ConfigError
+from anachron.advise.held_out import NoneLeftError, held_out
 from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.cases import MINI_UPDATES, CaseSet
 from anachron.evaluate.old_and_new import compare_objects
@@ -34,14 +33,16 @@ def with_evidence(lm: LanguageModel, cases: CaseSet, number: int = EVIDENCE) -> 
     """The updates, and behind them bundled ones until there are so many: of other subjects, of the same relations
     first, and such that the model finds the old object likelier after every prompt, as it does where it is stale.
 
-    Fewer where no more are found. The own ones alone where they are as many.
+    Fewer where no more are found. The own ones alone where they are as many. As many parts of as many as the own ones
+    are made together, so it is the next multiple of their number.
     """
     own = len(cases.cases)
-    if own >= number:
+    if own >= number or not own:
         return Evidence(cases, own, 0)
+    number = -(-number // own) * own
     try:
         found = held_out(cases.cases, most=10**6, neighbours=None)
-    except ConfigError:  # all bundled updates are among the own ones
+    except NoneLeftError:
         return Evidence(cases, own, 0)
     added: list[EditCase] = []
     same = 0

@@ -13,6 +13,10 @@ MOST = 16
 NEIGHBOURS = 5  # facts of a kind beside each update: half of them halve the time of a trial
 
 
+class NoneLeftError(ConfigError):
+    """No bundled update is of another subject than the judged ones."""
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """Updates to try settings on. same: how many are of a relation of the updates that they stand for."""
@@ -43,8 +47,8 @@ def held_out(judged: Sequence[EditCase], most: int = MOST, neighbours: int | Non
         if subjects.isdisjoint(_keys(_subjects(case))) and prompts.isdisjoint(_keys(_prompts(case)))
     ]
     if not free:
-        raise ConfigError(
-            f"--tune: all {len(bundled.cases)} bundled updates are of subjects to be updated, so none is left to try "
+        raise NoneLeftError(
+            f"all {len(bundled.cases)} bundled updates are of subjects to be updated, so none is left to try "
             "settings on; make fewer updates (--limit), or leave out --tune"
         )
     alike = [not relations.isdisjoint(_keys(filter(None, (case.relation, case.relation_label)))) for case in free]

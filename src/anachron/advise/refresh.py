@@ -10,8 +10,9 @@
 Each step is a run of its own that goes on where it was; a finished one is read.
 """
 
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,11 @@ from anachron.edit.plan import Planned
 from anachron.edit.storage import load_edit, save_edit
 from anachron.evaluate.editing import edit_from_updates, update_requests
 from anachron.evaluate.results import UNEDITED
+from anachron.io.files import json_fingerprint
 from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
-from anachron.probe.check.check import STALE_FILE, Check, check
-from anachron.probe.run import run_probe
+from anachron.probe.check.check import STALE_RECORDS, Check, check
+from anachron.probe.run import ProbeSettings, run_probe
 
 if TYPE_CHECKING:
     from anachron.probe.check.questions import CheckedFacts
@@ -64,10 +66,11 @@ def refresh(
     Nothing is made where nothing is stale, or where leaving the model as it is is recommended. Raises as its steps.
     """
     callbacks, folder = callbacks or Callbacks(), Path(out)
-    before = check(lm, facts, folder / CHECK, callbacks=callbacks)
+    asked = ProbeSettings(format=lm.style.kind)
+    before = check(lm, facts, folder / CHECK, settings=asked, callbacks=callbacks)
     if not before.updates.height:
         return Refreshed(folder, before)
-    cases = load_cases(str(folder / CHECK / STALE_FILE))
+    cases = load_cases(str(folder / CHECK / STALE_RECORDS))  # with facts of the file that must stay
     ways, tried, settings = prepare(cases)
     advised = run_advice(lm, tried, ways, folder / ADVICE, settings, callbacks=callbacks)
     chosen = way or advised.advice.recommended
@@ -76,24 +79,29 @@ def refresh(
     planned = next((one for one in ways if one.label == chosen), None)
     if planned is None:
         raise DataError(f"way {chosen!r} is not among those that were prepared: {', '.join(o.label for o in ways)}")
-    made = _update(lm, planned, cases, folder / UPDATE_FILE)
-    run_probe(lm, load_dataset("mini", limit=BUNDLED_FACTS), folder / BUNDLED, callbacks=callbacks)
+    made = _update(lm, planned, cases, folder)
+    bundled = load_dataset("mini", limit=BUNDLED_FACTS)
+    run_probe(lm, bundled, folder / BUNDLED, asked, callbacks=callbacks)
     with edited(lm, made):
-        after = check(lm, facts, folder / AFTER, callbacks=callbacks)
-        run_probe(lm, load_dataset("mini", limit=BUNDLED_FACTS), folder / BUNDLED_AFTER, callbacks=callbacks)
+        after = check(lm, facts, folder / AFTER, settings=asked, callbacks=callbacks)
+        run_probe(lm, bundled, folder / BUNDLED_AFTER, asked, callbacks=callbacks)
     return Refreshed(folder, before, cases, advised, chosen, made, after)
 
 
-def _update(lm: LanguageModel, planned: Planned, cases: CaseSet, path: Path) -> Edit:
-    """The edit in the file where it is the one that is wanted, so that what follows goes on; else it is made."""
+def _update(lm: LanguageModel, planned: Planned, cases: CaseSet, folder: Path) -> Edit:
+    """The edit in the file where it is the one that is wanted, so that what follows goes on; else it is made, and what
+    was measured under another one is removed."""
+    path = folder / UPDATE_FILE
     requests = update_requests(cases, planned.label, skip=True)
-    if path.is_file():
-        known = load_edit(path)
-        about = known.about
-        wanted = (planned.label, requests.cases.fingerprint(), model_fingerprint(lm))
-        if (about.get("way"), about.get("updates_fingerprint"), known.model or wanted[2]) == wanted:
-            return known
+    wanted = json_fingerprint(
+        planned.identity()
+        | {"updates": requests.cases.fingerprint(), "model": model_fingerprint(lm), "format": lm.style.kind}
+    )
+    if path.is_file() and (known := load_edit(path)).about.get("made_of") == wanted:
+        return known
+    for measured in (AFTER, BUNDLED_AFTER):
+        shutil.rmtree(folder / measured, ignore_errors=True)
     made = edit_from_updates(lm, planned, requests)
-    made.about["way"] = planned.label
-    save_edit(made, path)
+    about = made.about | {"made_of": wanted, "not_made": requests.left_out, "unchanged": requests.unchanged}
+    save_edit(replace(made, about=about), path)
     return load_edit(path)

@@ -8,7 +8,8 @@
     advice.json             the advice, and on what it stands
 
 Ways are methods (`anachron.edit.methods`) and leaving the model as it is. Beside them stands an oracle: the true
-sentence of the very update before each of its prompts, which no way without an editor can beat.
+sentence of the very update before each of its prompts, which is there where the method PROMPT is tried on single
+updates.
 """
 
 import shutil
@@ -19,9 +20,10 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.advise.balance import WEIGHTS, balances, with_balance
-from anachron.advise.cost import Cost, cost_of
+from anachron.advise.balance import WEIGHTS, balances, checked_weights, with_balance
+from anachron.advise.cost import Cost, cost_of, timed_prompts
 from anachron.advise.rule import Advice, advise, summary_of_ways
+from anachron.analysis.statistics import MIN_CLUSTERS
 from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import REPLACEMENT
 from anachron.data.updates.cases import CaseSet
@@ -33,7 +35,7 @@ from anachron.evaluate.measures.perplexity import HeldText, read_text
 from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.evaluate.stages import Evaluation
-from anachron.io.files import Json
+from anachron.io.files import Json, json_fingerprint
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import Kind, RunFolder, open_run
 from anachron.lm.model import LanguageModel
@@ -72,6 +74,7 @@ class AdviceSettings:
             raise ConfigError(
                 f"sizes {', '.join(map(str, self.sizes)) or 'none'}: give increasing numbers of updates, from 1 on"
             )
+        object.__setattr__(self, "weights", checked_weights(self.weights))
         if self.budget_minutes is not None and not 0 < self.budget_minutes < float("inf"):
             raise ConfigError(f"budget of {self.budget_minutes:g} minutes: give a number above 0")
 
@@ -132,7 +135,7 @@ def run_advice(
     identity = lm.identity() | {
         "what": "advice", "edit_prefix": lm.prefix or None, "updates": cases.name,
         "updates_fingerprint": cases.fingerprint(), "number_of_updates": len(cases.cases), "format": lm.style.kind,
-        "ways": {one.label: one.identity() for one in ways}, "sizes": settings.sizes, "own": settings.own,
+        "sizes": settings.sizes, "own": settings.own,
         "budget": settings.budget_minutes,
         "text": None if settings.text is None else {"identity": settings.text.identity, "tokens": settings.text_tokens},
     }  # fmt: skip
@@ -144,7 +147,7 @@ def run_advice(
             size: _evaluated(lm, tried, ways, folder / f"at-{size:05d}", size, settings, callbacks) for size in sizes
         }
         costs = _costs(lm, tried, ways, sizes, settings, run, callbacks)
-        table, advice = _judged(done, costs, ways, settings)
+        table, advice = _judged(done, costs, ways, settings, tried)
         summary = _summary(lm, cases, tried, sizes, advice, table, settings)
         run.write_table(WAYS_FILE, table)
         run.write_json(ADVICE_FILE, summary)
@@ -166,8 +169,11 @@ def _affordable(
     callbacks: Callbacks,
 ) -> CaseSet:  # fmt: skip
     """As many of the updates, from the first, as the budget suffices for, by the time that a few of them take."""
+    if len(cases.cases) > (most := max(UPDATES, *(settings.sizes or (0,)))):
+        callbacks.notice(f"of {len(cases.cases):,} updates the first {most:,} are tried")
+        cases = replace(cases, cases=cases.cases[:most])
     if settings.budget_minutes is None:
-        return replace(cases, cases=cases.cases[:UPDATES])
+        return cases
     if not run.has(PILOT_FILE, callbacks.warn):
         shutil.rmtree(run.path / "pilot", ignore_errors=True)  # of a killed one the time is not known
         few = replace(cases, cases=cases.cases[:PILOT])
@@ -197,27 +203,35 @@ def _costs(
     """Of each size and way, and by size 0 of the unedited model. What was measured is kept."""
     known: Json = run.read_json(COSTS_FILE) if run.has(COSTS_FILE, callbacks.warn) else {}
     text: HeldText | None = None
+    prompts = timed_prompts(cases.cases)
     wanted = [(0, None), *((size, planned) for size in sizes for planned in ways)]
     for place, (size, planned) in enumerate(wanted):
         label = UNEDITED if planned is None else planned.label
         callbacks.progress(place, len(wanted), f"{label}, costs of {size}")
-        if (key := f"{size} {label}") not in known:
+        if (key := _key(size, planned)) not in known:
             if settings.text is not None and text is None:
                 text = read_text(lm, settings.text, settings.text_tokens)
-            known[key] = cost_of(lm, planned, cases.cases[: size or None], text)
+            unedited = None if planned is None else Cost(**known[_key(0, None)])
+            known[key] = cost_of(lm, planned, cases.cases[: size or None], prompts, text, unedited)
             run.write_json(COSTS_FILE, known)
-    return {(size, key): Cost(**known[f"{size} {key}"]) for size, key in _keys(wanted)}
+    of_all = {(size, planned.label if planned else UNEDITED): known[_key(size, planned)] for size, planned in wanted}
+    return {key: Cost(**cost) for key, cost in of_all.items()}
 
 
-def _keys(wanted: Sequence[tuple[int, Planned | None]]) -> list[tuple[int, str]]:
-    return [(size, UNEDITED if planned is None else planned.label) for size, planned in wanted]
+def _key(size: int, planned: Planned | None) -> str:
+    """What a cost is of: other settings of a way have other costs."""
+    return f"{size} {UNEDITED}" if planned is None else f"{size} {planned.label} {json_fingerprint(planned.identity())}"
 
 
 def _judged(
     done: Mapping[int, Evaluation], costs: Mapping[tuple[int, str], Cost], ways: Sequence[Planned],
-    settings: AdviceSettings,
+    settings: AdviceSettings, tried: CaseSet,
 ) -> tuple[pl.DataFrame, Advice]:  # fmt: skip
-    """The rows of all sizes, and the advice of the last one."""
+    """The rows of all sizes, and the advice of the last one.
+
+    Updates that were made together share one edit, so where there are `MIN_CLUSTERS` such parts the intervals are over
+    these; where there are fewer, they are over subjects, and hold for these very edits.
+    """
     named = [UNEDITED, *(one.label for one in ways)]  # those of an earlier call with more ways are left out
     unedited = costs[0, UNEDITED]
     tables, advice, oracle = [], None, None
@@ -228,6 +242,9 @@ def _judged(
         elif oracle is not None:
             beside = oracle.filter(pl.col("case_id").is_in(found["case_id"].implode()))
             found = with_balance(pl.concat([found, beside]), settings.weights)
+        if len(tried.cases) // size >= MIN_CLUSTERS and size > 1:
+            parts = {case.case_id: f"part {place // size}" for place, case in enumerate(tried.cases)}
+            found = found.with_columns(cluster=pl.col("case_id").replace_strict(parts, return_dtype=pl.String))
         of_size = {way: costs[size, way] for way in named if (size, way) in costs} | {UNEDITED: unedited}
         totals = {way: cost.total(settings.questions, unedited) for way, cost in of_size.items()}
         advice = advise(found, totals, {ORACLE: TOLD} if size > 1 and oracle is not None else {})
@@ -270,5 +287,10 @@ def _summary(
         "recommended": advice.recommended, "separated": advice.separated,
         "best": advice.best, "tied": list(advice.tied), "words": advice.words, "weights": dict(settings.weights),
         "questions": settings.questions, "not_judged": dict(advice.not_judged), "leads": advice.leads.to_dicts(),
-        "ways": table.to_dicts(),
+        "edits": len(tried.cases) // sizes[-1], "ways": [_finite(row) for row in table.to_dicts()],
     }  # fmt: skip
+
+
+def _finite(row: Json) -> Json:
+    """JSON has no word for what is infinite, such as the cost of a way that could not be timed."""
+    return {name: None if value == float("inf") else value for name, value in row.items()}

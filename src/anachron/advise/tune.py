@@ -257,18 +257,21 @@ class Trying:
             started = time.perf_counter()
             with self.callbacks.bar(f"tune {self.choice.methods[0]}, trial {len(known) + 1}") as bar:
                 scores = self._scores(values, self.folder / key, replace(bar, warn=Callbacks().warn))
+            if scores is None:  # what was lacking may be there next time
+                return Trial(values, [0.0] * len(self.held.cases.cases), time.perf_counter() - started)
             known[key] = {"values": values, "scores": scores, "seconds": time.perf_counter() - started}
             write_json(file, known)
         return Trial(values, known[key]["scores"], known[key]["seconds"])
 
-    def _scores(self, values: Mapping[str, Any], out: Path, callbacks: Callbacks) -> list[float]:
-        """A balance for each update; 0 for those that are not made, so that no setting wins by making fewer."""
+    def _scores(self, values: Mapping[str, Any], out: Path, callbacks: Callbacks) -> list[float] | None:
+        """A balance for each update, that of the unedited model for those that are not made, so that no setting wins by
+        making fewer; None for settings that cannot be."""
         cases, label = self.held.cases, self.choice.methods[0]
         try:
             (planned,) = prepare_methods(self.lm, self.choice.only(label, values), callbacks=callbacks)
         except (ConfigError, DataError, ModelError) as error:  # such as a layer where AlphaEdit finds no null space
             self.callbacks.warn(f"{label} cannot be tried with {json.dumps(values)}: {error}")
-            return [0.0] * len(cases.cases)
+            return None
         self._share_clean(out)
         done = run_evaluation(self.lm, cases, [planned], out, self.settings, callbacks=callbacks)
         rows = balances(done.tables, self.weights).filter(pl.col("way") != UNEDITED)

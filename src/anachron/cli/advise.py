@@ -1,6 +1,6 @@
 """``advise``: which way to bring a model up to date."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from anachron.advise.evidence import Evidence
     from anachron.advise.run import AdviceSettings
     from anachron.data.updates.cases import CaseSet
+    from anachron.evaluate.editing import MethodChoice
     from anachron.lm.model import LanguageModel
 
 
@@ -66,6 +67,15 @@ class AdviceOptions:
     ] = "mini"
     fluency_tokens: FluencyTokens = 50
 
+    def checked(self) -> None:
+        """Raise `ConfigError` for what cannot be meant, whatever the updates."""
+        from anachron.advise.balance import checked_weights
+        from anachron.advise.run import AdviceSettings
+
+        sizes = None if self.sizes is None else _counts(self.sizes)
+        weights = checked_weights(_weights(self.weigh))
+        AdviceSettings(sizes=sizes, weights=weights, budget_minutes=self.budget_minutes)
+
     def with_evidence(self, lm: "LanguageModel", cases: "CaseSet") -> "Evidence":
         """The updates to be tried, the user's own first; said where others stand beside them."""
         from anachron.advise.evidence import with_evidence
@@ -76,7 +86,7 @@ class AdviceOptions:
         return found
 
     def settings(self, cases: "CaseSet", own: int | None = None) -> "AdviceSettings":
-        """own: how many of the updates are the user's. Raises `ConfigError` for what cannot be meant."""
+        """own: how many of the updates are the user's. Raises as `checked`."""
         from anachron.advise.balance import checked_weights
         from anachron.advise.run import AdviceSettings, measures_for
         from anachron.edit.corpus import open_corpus
@@ -113,6 +123,21 @@ def _weights(given: list[str] | None) -> dict[str, float]:
     return weights
 
 
+def searching_own(choice: "MethodChoice") -> "MethodChoice":
+    """Stores hold the updates and the user's own passages, unless another number of bundled sentences is set: these
+    would say the very facts by which damage is measured."""
+    from anachron.edit.methods import method_named
+    from anachron.edit.plan import parse_method
+
+    known = method_named("RETRIEVAL")
+    reading = [name for name in choice.methods if method_named(parse_method(name)[0]).reads_passages]
+    given = choice.changes_of(known.name)
+    if not reading or "distractors" in given:
+        return choice
+    others = {name: values for name, values in choice.changes.items() if method_named(name) is not known}
+    return replace(choice, changes={**others, known.name: {**given, "distractors": 0}})
+
+
 def advise(
     *,
     model: ModelArgument,
@@ -140,7 +165,7 @@ def advise(
     cases = selected.load(updates)
     tried.settings(cases)  # what is wrong is said before anything is loaded
     names = split_commas(tried.ways) if tried.ways is not None else default_ways(cases)
-    choice = needs.or_own_text(model).choose(names, model)
+    choice = searching_own(needs.or_own_text(model).choose(names, model))
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
     evidence = tried.with_evidence(lm, cases)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.advise import AdviceOptions
+from anachron.cli.advise import AdviceOptions, searching_own
 from anachron.cli.edit_options import MethodOptions, StyleOptions
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
@@ -65,14 +65,20 @@ def refresh(
     Example: anachron refresh demo --facts facts.csv --ways PROMPT,RETRIEVAL,MEMIT --out runs/refresh
     """
     from anachron.advise.refresh import refresh
+    from anachron.core.labels import label_of
+    from anachron.edit.plan import parse_method
+    from anachron.lm.saving import require_new
     from anachron.probe.check.questions import read_facts
     from anachron.probe.runs import recorded_as_of
-    from anachron.report.refreshed import write_refreshed
+    from anachron.report.refreshed import REFRESH_FILE, write_refreshed
 
-    names = split_commas(tried.ways) if tried.ways is not None else None
-    named = tuple(dict.fromkeys([*(names or ()), *([way] if way and names is not None else [])])) or None
-    if named is not None:
-        needs.or_own_text(model).choose(named, model)  # a name that is none is refused before anything is asked
+    way = None if way is None else label_of(*parse_method(way))
+    named = None if tried.ways is None else tuple(label_of(*parse_method(name)) for name in split_commas(tried.ways))
+    # what is wrong is said before anything is asked
+    needs.or_own_text(model).choose(tuple(dict.fromkeys([*(named or ("PROMPT",)), *([way] if way else [])])), model)
+    tried.checked()
+    if save_model is not None and not (out / REFRESH_FILE).is_file():
+        require_new(save_model, "the updated model")
     day = as_of or recorded_as_of(out / "check")
     given = read_facts(facts, as_of=day, limit=limit, language=language, reading=reading.reading())
     tell_facts(given.data)
@@ -83,12 +89,23 @@ def refresh(
     prepare = _preparing(lm, tried, needs.or_own_text(model), named, way, model)
     with on_screen().bar(model) as bar:
         done = refresh(lm, given, out, prepare, way=way, callbacks=bar)
-    if save_model is not None and done.made is not None:
-        from anachron.edit.storage import save_edited_model
-
-        save_edited_model(lm, done.made, save_model)
     summary, page = write_refreshed(done)
-    _tell(summary, page, as_json=json_, save_model=save_model if done.made is not None else None)
+    saved = save_model is not None and _saved(lm, done.made, save_model)
+    _tell(summary, page, as_json=json_, save_model=save_model if saved else None)
+
+
+def _saved(lm: Any, made: Any, folder: Path) -> bool:
+    """Whether the updated model lies in the folder: written now, or by an earlier call of this command."""
+    from anachron.edit.storage import save_edited_model
+
+    if made is None:
+        return False
+    if made.prefix or made.passages or made.memories:
+        say(f"no model is saved in {folder}: the update is not in weights alone; use it with --edit")
+        return False
+    if not folder.is_dir() or not any(folder.iterdir()):
+        save_edited_model(lm, made, folder)
+    return True
 
 
 def _preparing(
@@ -99,8 +116,8 @@ def _preparing(
 
     def prepare(cases: Any) -> Any:
         tell_notes(cases.notes)
-        wanted = names or tuple(dict.fromkeys([*default_ways(cases), *([way] if way else [])]))
-        choice = needs.choose(wanted, model)
+        wanted = tuple(dict.fromkeys([*(names or default_ways(cases)), *([way] if way else [])]))
+        choice = searching_own(needs.choose(wanted, model))
         found = tried.with_evidence(lm, cases)
         settings = tried.settings(found.cases, found.own)
         ways, _ = needs.prepare(lm, choice, found.cases, settings.measures, quiet=False)

@@ -19,7 +19,7 @@ from anachron.lm.tokenizers import DEMO, DEMO_UNTRAINED
 
 LAYER_FIELDS = ("layer", "layers", "gate_layers", "up_layers")
 NO_PRESET = "ours, the method's defaults"
-POSITIVE = ("steps", "rate", "rank", "batch", "k", "part")  # settings that 0 makes no sense for
+POSITIVE = ("steps", "rate", "rank", "batch", "gain", "k", "part")  # settings that 0 makes no sense for
 
 
 @dataclass(frozen=True, slots=True)

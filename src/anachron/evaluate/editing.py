@@ -28,6 +28,7 @@ from anachron.evaluate.requests import askable, changes_nothing, without_conflic
 from anachron.evaluate.untouched import ask_untouched, untouched_counts, untouched_facts
 from anachron.io.files import Json, read_text
 from anachron.io.jobs import Callbacks
+from anachron.io.sheets import ENDINGS as SHEET_ENDINGS
 from anachron.io.tables import READERS, read_table
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites, is_quantised
@@ -81,8 +82,13 @@ class MethodChoice:
 
     def only(self, name: str, changes: Mapping[str, Any]) -> "MethodChoice":
         """This choice of one of its methods alone, with further settings of it changed."""
-        all_changes = {**self.changes_of(name), **changes}
-        return replace(self, methods=(name,), changes={parse_method(name)[0]: all_changes} if all_changes else {})
+        method = method_named(parse_method(name)[0])
+        own = {part.name: self.changes_of(part.name) for part in method.parts or (method,)}
+        if changes:
+            own[method.name] = {**own.get(method.name, {}), **changes}
+        passages = self.passages if method.reads_passages else ()
+        kept = {part: values for part, values in own.items() if values}
+        return replace(self, methods=(name,), changes=kept, passages=passages)
 
 
 def choose_methods(
@@ -141,7 +147,12 @@ def read_passages(path: str | Path) -> tuple[str, ...]:
     The space around a passage is cut off, empty ones are left out. Raises `ConfigError` for a text that cannot be read
     and where there is no passage, `DataError` for a table that cannot be read or has no such column.
     """
-    if Path(path).suffix in READERS:
+    ending = Path(path).suffix.casefold()
+    if ending in SHEET_ENDINGS:
+        raise ConfigError(
+            f"--passages {path}: passages stand in a text, or a table such as .csv; save the sheet as one"
+        )
+    if ending in READERS:
         table = read_table(path)
         if "text" not in table.columns:
             raise DataError(f"{path} has the columns {', '.join(table.columns)}; passages stand in a column 'text'")

@@ -41,21 +41,28 @@ def untouched_facts(cases: Sequence[EditCase]) -> dict[str, list[NeighbourFact]]
 
     They are the nearest and random facts of the updates; those about a subject that is updated are of the second kind,
     with what is bundled about it. Left out is what some update is about: one of its prompts, its old or new object of
-    its subject, and of bundled facts its relation.
+    its subject, and of bundled facts its relation; of a subject whose update says no relation, nothing that is bundled
+    is asked.
     """
     taught = {name_key(prompt) for case in cases for prompt in prompts_of(case)}
     taught |= {name_key(rewrite.prompt.replace("{}", rewrite.subject)) for case in cases for rewrite in case.rewrites}
     changed: defaultdict[str, set[str]] = defaultdict(set)  # subject -> objects and relations
+    vague: set[str] = set()  # subjects of which something changes, and nothing says by which relation
     for case in cases:
+        if not case.subject:
+            continue
+        if not (case.relation or case.relation_label):
+            vague.add(name_key(case.subject))
         about = (case.old, case.new, case.relation, case.relation_label, *(label for label, _ in case.objects))
         changed[name_key(case.subject)] |= {name_key(name) for name in about if name}
     found: dict[str, dict[tuple[str, tuple[str, ...]], NeighbourFact]] = {BESIDE: {}, SAME_SUBJECT: {}}
     beside = (fact for case in cases for *_, fact in numbered_neighbours(case))
-    for fact in (*beside, *_bundled(changed)):
+    known = {subject: names for subject, names in changed.items() if subject not in vague}
+    for fact in (*beside, *_bundled(known)):
         subject = name_key(fact.subject or "")
         if name_key(fact.prompt) in taught or not changed.get(subject, set()).isdisjoint(map(name_key, fact.objects)):
             continue
-        kind = SAME_SUBJECT if subject in changed else BESIDE
+        kind = SAME_SUBJECT if subject and subject in changed else BESIDE
         found[kind].setdefault((fact.prompt, fact.objects), fact)
     return {kind: list(facts.values()) for kind, facts in found.items()}
 

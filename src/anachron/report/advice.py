@@ -9,6 +9,7 @@ import polars as pl
 from anachron.advise.balance import PARTS
 from anachron.advise.rule import in_words
 from anachron.advise.run import ORACLE, Advised
+from anachron.analysis.statistics import MIN_CLUSTERS
 from anachron.data.updates.case_records import EditCase
 from anachron.evaluate.results import UNEDITED, method_label
 from anachron.io.files import Json, versions, write_bytes, write_manifest
@@ -81,6 +82,9 @@ def advice_lines(found: Advised) -> list[str]:
             lines.append(
                 f"  {in_words(advice.best)} over {in_words(row['way'])}: {over}, on {row['updates']:,} updates"
             )
+    if found.size > 1 and (edits := found.summary["edits"]) < MIN_CLUSTERS:
+        made = "1 edit" if edits == 1 else f"{edits} edits"
+        lines.append(f"  of {made} of {found.size:,} updates: the intervals hold for these, others may differ by more")
     lines += [f"  not judged: {_way(way)}, {reason}" for way, reason in advice.not_judged.items()]
     return lines
 

@@ -7,6 +7,8 @@ from typing import Any
 import polars as pl
 
 from anachron.advise.refresh import AFTER, BUNDLED, BUNDLED_AFTER, CHECK, UPDATE_FILE, Refreshed
+from anachron.analysis.plots.words import counted
+from anachron.analysis.statistics import interval_cells, korn_graubard_difference
 from anachron.core.sameness import name_key
 from anachron.evaluate.results import UNEDITED
 from anachron.io.files import Json, versions, write_bytes, write_json, write_manifest
@@ -32,6 +34,7 @@ def refresh_summary(done: Refreshed) -> Json:
         return about | {"stale_after": len(stale), "updates": [], "edit": None}
     changed, bundled = _changes(done.folder / CHECK, done.folder / AFTER, set()), _bundled(done)
     return about | {
+        "not_made": list(done.made.about["not_made"]) if done.made else [],
         "stale_after": len(done.after.stale), "edit": str(done.folder / UPDATE_FILE), "updates": _updates(done),
         "same_facts": changed, "bundled_facts": bundled, "verdicts_before": done.before.summary["verdicts"],
         "verdicts_after": done.after.summary["verdicts"],
@@ -58,15 +61,27 @@ def _bundled(done: Refreshed) -> Json:
 def _changes(before: Path, after: Path, left_out: set[tuple[str, str]]) -> Json:
     """What two runs about the same facts differ in, but for facts of some subjects and relations."""
     found = compare_runs([before, after])
-    (one,) = found.comparisons
     facts = found.facts.filter(
         [(name_key(s), name_key(r)) not in left_out for s, r in found.facts.select("subject", "relation").iter_rows()]
     )
     lost = facts.filter(pl.col("change") == LOST).select("subject", "relation", "object").head(WORST)
-    names = ("facts", "win_rate", "against_win_rate", "difference", "difference_low", "difference_high")
-    counts = Counter(facts["change"])
-    return {name: getattr(one, name) for name in names} | {
-        "changes": dict(counts), "lost": [" – ".join(row) for row in lost.iter_rows()]
+    return {
+        "facts": facts.height, **_win_rates(facts), "changes": dict(Counter(facts["change"])),
+        "lost": [" – ".join(row) for row in lost.iter_rows()],
+    }  # fmt: skip
+
+
+def _win_rates(facts: pl.DataFrame) -> Json:
+    """Mean W before and after, over the facts that have both, and the difference with its 95 % interval over subjects;
+    None of no such fact."""
+    both = facts.drop_nulls(["win_rate_before", "win_rate_after"])
+    before, after = both["win_rate_before"].to_numpy(), both["win_rate_after"].to_numpy()
+    if not both.height:
+        return dict.fromkeys(("win_rate", "against_win_rate", "difference", "difference_low", "difference_high"))
+    ends = korn_graubard_difference(before, after, both["subject"].to_numpy())
+    return {
+        "win_rate": float(after.mean()), "against_win_rate": float(before.mean()),
+        "difference": float((after - before).mean()), **interval_cells("difference", ends),
     }  # fmt: skip
 
 
@@ -81,6 +96,8 @@ def refresh_lines(summary: Json) -> list[str]:
         lines.append(f"advice: {summary['advice']}")
     if summary["way"] is None:
         return [*lines, "nothing was changed"]
+    if summary["not_made"]:
+        lines.append(f"{counted(len(summary['not_made']), 'update')} could not be made: {summary['not_made'][0]}")
     for name, what in (("same_facts", "your facts"), ("bundled_facts", "bundled facts beside them")):
         found = summary[name]
         counts = ", ".join(f"{count} {change}" for change, count in sorted(found["changes"].items())) or "none changed"

@@ -115,7 +115,7 @@ def _second_moment(path: Path) -> tuple[list[torch.Tensor], Json]:
                     "ROME's layer_stats.py saves them (mom2.mom2 and mom2.count)"
                 )
             total, count = file[f"{prefix}mom2"], file[f"{prefix}count"]
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be read as an .npz file of plain arrays ({first_line(error)})") from error
     if count.size != 1 or not np.issubdtype(count.dtype, np.integer) or int(count) < 1:
         raise DataError(f"{path}: {prefix}count is {count}; it must be the number of inputs that were added up")
@@ -132,7 +132,7 @@ def _projections(path: Path) -> tuple[list[torch.Tensor], Json]:
     try:
         # of a file as torch writes them now, what is not looked at stays on the disk
         loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    except (OSError, EOFError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
+    except (OSError, EOFError, KeyError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError) as error:
         raise DataError(f"{path} cannot be read as a file of plain tensors ({first_line(error)})") from error
     if not isinstance(loaded, torch.Tensor) or loaded.ndim not in (2, 3) or not loaded.is_floating_point():
         what = (

@@ -81,7 +81,7 @@ def method_named(name: str) -> "Method":
 def _with_retrieval(name: str) -> "Method":
     from anachron.edit.methods.combined import with_retrieval
 
-    return with_retrieval(methods()[name])
+    return with_retrieval(method_named(name))
 
 
 def printed_name(method: str, settings: Mapping[str, Any]) -> str:

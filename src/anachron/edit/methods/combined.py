@@ -40,8 +40,9 @@ def with_retrieval(one: Method) -> Method:
     size, printed = one.size, one.printed_name or (lambda fields: one.name)
     return replace(
         one, name=f"{one.name} with RETRIEVAL", settings=BothSettings, make=make, parts=(one, RETRIEVAL),
-        modules=lambda settings, sites: one.modules(settings.editing, sites), covariance_use=covariance_use,
+        modules=(lambda settings, sites: one.modules(settings.editing, sites)) if one.needs_covariance else one.modules,
+        covariance_use=covariance_use,
         size=size and (lambda lm, settings, sites: size(lm, settings.editing, sites)),
         printed_name=lambda fields: f"{printed(fields['editing'])} with RETRIEVAL",
-        needs_network=False, changes_weights=False, reads_passages=True, presets={},
+        needs_network=False, changes_weights=False, reads_passages=True, presets={}, tunable={},
     )  # fmt: skip

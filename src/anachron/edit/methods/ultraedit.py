@@ -16,7 +16,7 @@ import torch
 from anachron.core.errors import ConfigError, DataError
 from anachron.edit.base import Delta, Dense, Edit, LowRank, model_fingerprint, statistics_in_force
 from anachron.edit.carried.moments import Moments, joined
-from anachron.edit.method import DEPTHS, NOTHING, Method, Preset, Resources
+from anachron.edit.method import DEPTHS, NOTHING, RATES, Method, Preset, Resources
 from anachron.edit.passes.gradients import Factors, encoded, gradients
 from anachron.edit.requests import EditRequest
 from anachron.lm.batches import Limits, fed_length, plan_batches
@@ -201,5 +201,5 @@ ULTRAEDIT = Method(
         "demo": Preset({"layers": (2, 3, 4), "rate": 5e-3, "tokens": ALL}),
     },
     # the published rate is for wide models: narrow ones need one that is larger by orders of magnitude
-    tunable={"rate": (0.1, 0.3, 10.0, 100.0, 1000.0), "layers": DEPTHS, "gate_layers": DEPTHS, "up_layers": DEPTHS},
+    tunable={"rate": (0.1, 0.3, 10.0, 100.0, 1000.0), "gain": RATES, "layers": DEPTHS, "gate_layers": DEPTHS, "up_layers": DEPTHS},
 )  # fmt: skip

@@ -9,6 +9,7 @@ import torch
 from anachron.core.errors import DataError
 from anachron.edit.passes.forward import nll_losses, target_logits
 from anachron.edit.passes.frozen import frozen
+from anachron.lm.formats import encode_pairs
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
 from anachron.lm.spans import Encoded
@@ -78,8 +79,11 @@ def _watched(model: Any, module: str, seen: dict[str, tuple[torch.Tensor, torch.
 
 
 def encoded(lm: LanguageModel, pairs: Sequence[tuple[str, str]]) -> list[Encoded]:
-    """(prompt, target) pairs as the tokens that are fed and those that are scored."""
-    return lm.encode([(prompt, target, None) for prompt, target in pairs], lm.style)
+    """(prompt, target) pairs as the tokens that are fed and those that are scored: of the requests alone, as all
+    methods read them, without what edits in force put before prompts."""
+    found = encode_pairs(lm.tokenizer, [(prompt, target, None) for prompt, target in pairs], lm.style)
+    lm.check(found)
+    return found
 
 
 def losses(lm: LanguageModel, texts: Sequence[Encoded]) -> torch.Tensor:

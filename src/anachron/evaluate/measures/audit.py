@@ -125,7 +125,10 @@ def answers_to(writer: Writer, case: EditCase, audit: AnswerAudit) -> list[tuple
     if not names:
         return []
     most = audit.most_tokens or max(PUBLISHED_TOKENS, writer.longest(case.text, names) + SPARE)
-    return writer.answers(prompts_of(case), most, partial(sentence_end, names=names), partial(is_within, names=names))
+    of_lines = [name for name in names if "\n" in name]  # a break ends an answer unless a name has one
+    return writer.answers(
+        prompts_of(case), most, partial(sentence_end, names=names), partial(is_within, names=of_lines)
+    )
 
 
 def _written(writer: Writer, case: EditCase, audit: AnswerAudit, rows: Rows) -> Rows:
