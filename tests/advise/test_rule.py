@@ -174,3 +174,49 @@ def test_bad_weights_are_refused(given: dict[str, float], words: str) -> None:
 def test_without_the_unedited_model_there_is_no_advice() -> None:
     with pytest.raises(DataError, match="unedited"):
         advise(drawn(World({"MEMIT": NOTHING}, ()), 7), {})
+
+
+def with_balances(**ways: list[float]) -> pl.DataFrame:
+    rows = [
+        (UNEDITED if way == "nothing" else way, str(number), None, "done", value)
+        for way, values in ways.items()
+        for number, value in enumerate(values)
+    ]
+    schema = {"way": pl.String, "case_id": pl.String, "subject": pl.String, "status": pl.String, BALANCE: pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.lit(0.5).alias(part) for part in PARTS)
+
+
+def test_what_is_no_better_than_nothing_is_not_recommended_for_being_cheap() -> None:
+    """RETRIEVAL varies so much that it cannot be told from MEMIT, nor from leaving the model as it is."""
+    found = with_balances(nothing=[0.6] * 40, MEMIT=[0.9] * 40, RETRIEVAL=[1.0] * 30 + [0.1] * 10)
+    advice = advise(found, {"MEMIT": 30.0, "RETRIEVAL": 1.0})
+    assert advice.best == "MEMIT" and advice.tied == ("RETRIEVAL", "MEMIT")
+    assert advice.recommended == "MEMIT" and not advice.separated
+    assert advice.words.endswith("the cheapest that was shown to be better than nothing is MEMIT")
+
+
+def test_an_unknown_cost_is_not_the_cheapest() -> None:
+    found = with_balances(nothing=[0.2] * 40, MEMIT=[0.9] * 40, PROMPT=[0.9] * 40)
+    assert advise(found, {"MEMIT": 30.0}).recommended == "MEMIT"
+    assert advise(found, {"MEMIT": 30.0, "PROMPT": 1.0}).recommended == "PROMPT"
+
+
+def test_without_any_way_that_could_be_judged_nothing_is_separated() -> None:
+    found = with_balances(nothing=[0.7] * 20, FT=[0.7] * 20).with_columns(
+        pl.when(pl.col("way") == "FT").then(pl.lit("failed")).otherwise("status").alias("status")
+    )
+    advice = advise(found, {})
+    assert (advice.recommended, advice.separated) == (UNEDITED, False)
+    assert advice.words == "no way could be judged (FT), so the model is left as it is"
+
+
+def test_updates_of_one_edit_count_together() -> None:
+    """Ten edits of five updates, each edit good or bad as a whole: intervals over updates would be far too narrow."""
+    values = [value for part in range(10) for value in [0.5 + (0.4 if part % 2 else -0.3)] * 5]
+    found = with_balances(nothing=[0.5] * 50, MEMIT=values)
+    parts = pl.col("case_id").cast(pl.Int64) // 5
+    (alone,) = leads(found, "MEMIT", [UNEDITED]).to_dicts()
+    (together,) = leads(found.with_columns(cluster=parts.cast(pl.String)), "MEMIT", [UNEDITED]).to_dicts()
+    assert alone["lead"] == together["lead"] and together["lead_low"] < alone["lead_low"] - 0.1
+    expected = korn_graubard_difference([0.5] * 50, values, [place // 5 for place in range(50)])
+    assert (together["lead_low"], together["lead_high"]) == pytest.approx(expected)

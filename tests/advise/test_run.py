@@ -108,6 +108,7 @@ def test_costs(advised: Advised) -> None:
     rows = {row["way"]: row for row in advised.ways.filter(size=2).iter_rows(named=True)}
     assert rows["RETRIEVAL"]["takes_back"] and rows["PROMPT"]["takes_back"] and not rows["FT"]["takes_back"]
     assert rows["FT"]["seconds"] > 0 and rows["FT"]["milliseconds"] > 0
+    assert rows["FT"]["milliseconds"] == advised.ways.filter(size=1, way=UNEDITED)["milliseconds"][0]  # it adds nothing
     assert rows["RETRIEVAL"]["found"] == 1.0 and rows["FT"]["found"] is None  # two passages, three of which are shown
     assert Cost(2.0, 0, 5.0).total(1000, Cost(0.0, 0, 3.0)) == pytest.approx(2.0 + 1000 * 0.002)
     assert Cost(2.0, 0, 1.0).total(1000, Cost(0.0, 0, 3.0)) == 2.0  # faster by chance is no gain

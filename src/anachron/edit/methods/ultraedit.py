@@ -201,5 +201,8 @@ ULTRAEDIT = Method(
         "demo": Preset({"layers": (2, 3, 4), "rate": 5e-3, "tokens": ALL}),
     },
     # the published rate is for wide models: narrow ones need one that is larger by orders of magnitude
-    tunable={"rate": (0.1, 0.3, 10.0, 100.0, 1000.0), "gain": RATES, "layers": DEPTHS, "gate_layers": DEPTHS, "up_layers": DEPTHS},
+    tunable={
+        "rate": (0.1, 0.3, 10.0, 100.0, 1000.0), "gain": RATES, "layers": DEPTHS, "gate_layers": DEPTHS,
+        "up_layers": DEPTHS,
+    },
 )  # fmt: skip
