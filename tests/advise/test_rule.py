@@ -188,7 +188,7 @@ def with_balances(**ways: list[float]) -> pl.DataFrame:
 
 def test_what_is_no_better_than_nothing_is_not_recommended_for_being_cheap() -> None:
     """RETRIEVAL varies so much that it cannot be told from MEMIT, nor from leaving the model as it is."""
-    found = with_balances(nothing=[0.6] * 40, MEMIT=[0.9] * 40, RETRIEVAL=[1.0] * 30 + [0.1] * 10)
+    found = with_balances(nothing=[0.6] * 24, MEMIT=[0.9] * 24, RETRIEVAL=[1.0] * 16 + [0.1] * 8)
     advice = advise(found, {"MEMIT": 30.0, "RETRIEVAL": 1.0})
     assert advice.best == "MEMIT" and advice.tied == ("RETRIEVAL", "MEMIT")
     assert advice.recommended == "MEMIT" and not advice.separated
