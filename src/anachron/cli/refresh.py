@@ -65,18 +65,12 @@ def refresh(
     Example: anachron refresh demo --facts facts.csv --ways PROMPT,RETRIEVAL,MEMIT --out runs/refresh
     """
     from anachron.advise.refresh import refresh
-    from anachron.core.labels import label_of
-    from anachron.edit.plan import parse_method
     from anachron.lm.saving import require_new
     from anachron.probe.check.questions import read_facts
     from anachron.probe.runs import recorded_as_of
     from anachron.report.refreshed import REFRESH_FILE, write_refreshed
 
-    way = None if way is None else label_of(*parse_method(way))
-    named = None if tried.ways is None else tuple(label_of(*parse_method(name)) for name in split_commas(tried.ways))
-    # what is wrong is said before anything is asked
-    needs.or_own_text(model).choose(tuple(dict.fromkeys([*(named or ("PROMPT",)), *([way] if way else [])])), model)
-    tried.checked()
+    named, way = _checked(tried, needs.or_own_text(model), way, model)
     if save_model is not None and not (out / REFRESH_FILE).is_file():
         require_new(save_model, "the updated model")
     day = as_of or recorded_as_of(out / "check")
@@ -92,6 +86,20 @@ def refresh(
     summary, page = write_refreshed(done)
     saved = save_model is not None and _saved(lm, done.made, save_model)
     _tell(summary, page, as_json=json_, save_model=save_model if saved else None)
+
+
+def _checked(
+    tried: AdviceOptions, needs: MethodOptions, way: str | None, model: str
+) -> tuple[tuple[str, ...] | None, str | None]:
+    """The names of ``--ways`` and of ``--way`` as labels; what is wrong is said before anything is asked."""
+    from anachron.core.labels import label_of
+    from anachron.edit.plan import parse_method
+
+    way = None if way is None else label_of(*parse_method(way))
+    named = None if tried.ways is None else tuple(label_of(*parse_method(name)) for name in split_commas(tried.ways))
+    needs.choose(tuple(dict.fromkeys([*(named or ("PROMPT",)), *([way] if way else [])])), model)
+    tried.checked()
+    return named, way
 
 
 def _saved(lm: Any, made: Any, folder: Path) -> bool:
