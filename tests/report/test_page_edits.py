@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
@@ -18,6 +19,7 @@ from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.run_folder import RunFolder
 from anachron.report.edits.page import names_of_updates
+from anachron.report.page import edits as page_edits
 from anachron.report.page.edits import EDGE, FALL, SHOWN, WIDTH, Kept, Moved, broke, floor_of, keeps, moves, place, said
 from anachron.report.studies import write_report
 from support.browser import wider
@@ -185,3 +187,11 @@ def test_it_opens_with_before_and_after_and_nothing_is_clipped(run, tmp_path, br
         assert wider(page) == []
         table = "document.querySelector('#methods .wide')"
         assert width == 390 or page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
+
+
+def test_no_template_shows_a_method_of_a_record():
+    """``row.update`` of a record is its method, and not what it holds under that name."""
+    names = "|".join(name for name in dir(dict) if not name.startswith("_"))
+    pages = [*Path(page_edits.__file__).parent.glob("*.html")]
+    found = [match for page in pages for match in re.findall(rf"{{[{{%][^}}]*\.(?:{names})\b", page.read_text("utf-8"))]
+    assert len(pages) >= 4 and found == []

@@ -19,7 +19,6 @@ from anachron.core.errors import DataError
 from anachron.evaluate.results import UNEDITED
 
 MOST_FAILED = 0.1  # share of the updates that a way may fail on and still be recommended
-ENDS = ("", "_low", "_high", "_n")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,15 @@ import typer
 from anachron.cli.commands import setting
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
-from anachron.cli.options import FluencyTokens, JsonFlag, ModelArgument, ModelOptions, UpdatesOptions, split_commas
+from anachron.cli.options import (
+    FluencyTokens,
+    JsonFlag,
+    ModelArgument,
+    ModelOptions,
+    UpdatesOptions,
+    split_commas,
+    update_counts,
+)
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
 
@@ -67,14 +75,16 @@ class AdviceOptions:
     ] = "mini"
     fluency_tokens: FluencyTokens = 50
 
-    def checked(self) -> None:
-        """Raise `ConfigError` for what cannot be meant, whatever the updates."""
-        from anachron.advise.balance import checked_weights
+    def fixed(self) -> "AdviceSettings":
+        """What does not depend on the updates. Raises `ConfigError` for what cannot be meant."""
         from anachron.advise.run import AdviceSettings
+        from anachron.edit.corpus import open_corpus
 
-        sizes = None if self.sizes is None else _counts(self.sizes)
-        weights = checked_weights(_weights(self.weigh))
-        AdviceSettings(sizes=sizes, weights=weights, budget_minutes=self.budget_minutes)
+        return AdviceSettings(
+            sizes=None if self.sizes is None else update_counts("--sizes", self.sizes), weights=_weights(self.weigh),
+            questions=self.questions, text=None if self.text == "none" else open_corpus(self.text),
+            budget_minutes=self.budget_minutes,
+        )  # fmt: skip
 
     def with_evidence(self, lm: "LanguageModel", cases: "CaseSet") -> "Evidence":
         """The updates to be tried, the user's own first; said where others stand beside them."""
@@ -85,27 +95,11 @@ class AdviceOptions:
             say(str(found))
         return found
 
-    def settings(self, cases: "CaseSet", own: int | None = None) -> "AdviceSettings":
-        """own: how many of the updates are the user's. Raises as `checked`."""
-        from anachron.advise.balance import checked_weights
-        from anachron.advise.run import AdviceSettings, measures_for
-        from anachron.edit.corpus import open_corpus
+    def settings(self, cases: "CaseSet", own: int) -> "AdviceSettings":
+        """own: how many of the updates are the user's. Raises as `fixed`."""
+        from anachron.advise.run import measures_for
 
-        return AdviceSettings(
-            own=own, sizes=None if self.sizes is None else _counts(self.sizes),
-            weights=checked_weights(_weights(self.weigh)),
-            questions=self.questions, measures=measures_for(cases, self.fluency_tokens),
-            text=None if self.text == "none" else open_corpus(self.text), budget_minutes=self.budget_minutes,
-        )  # fmt: skip
-
-
-def _counts(sizes: str) -> tuple[int, ...]:
-    from anachron.core.errors import ConfigError
-
-    for number in split_commas(sizes):
-        if not number.isascii() or not number.isdigit():
-            raise ConfigError(f"--sizes {sizes}: {number!r} is not a number of updates; write for instance 1,10,100")
-    return tuple(map(int, split_commas(sizes)))
+        return replace(self.fixed(), own=own, measures=measures_for(cases, self.fluency_tokens))
 
 
 def _weights(given: list[str] | None) -> dict[str, float]:
@@ -163,17 +157,14 @@ def advise(
     from anachron.advise.ways import default_ways
 
     cases = selected.load(updates)
-    tried.settings(cases)  # what is wrong is said before anything is loaded
+    tried.fixed()  # what is wrong is said before anything is loaded
     names = split_commas(tried.ways) if tried.ways is not None else default_ways(cases)
     choice = searching_own(needs.or_own_text(model).choose(names, model))
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
     evidence = tried.with_evidence(lm, cases)
     cases, settings = evidence.cases, tried.settings(evidence.cases, evidence.own)
-    ways, _ = needs.prepare(lm, choice, cases, settings.measures, quiet=json_)
-    if not json_:
-        for one in ways:
-            say(f"{one.printed_name}: settings: {one.source}")
+    ways, _ = needs.prepare(lm, choice, cases, settings.measures, quiet=json_, tell=not json_)
     with on_screen().bar(model) as bar:
         found = run_advice(lm, cases, ways, out, settings, callbacks=bar)
     _tell(found, cases, as_json=json_)

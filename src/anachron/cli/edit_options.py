@@ -110,12 +110,22 @@ class MethodOptions:
 
     def prepare(
         self, lm: "LanguageModel", choice: "MethodChoice", cases: "CaseSet", measures: "Measures | None" = None, *,
-        quiet: bool,
+        quiet: bool, tell: bool = False,
     ) -> "tuple[list[Planned], list[Tuned]]":  # fmt: skip
         """The methods, ready, and what was found by tuning them, where that is asked for.
 
-        measures: of the evaluation to come; what takes written text is left out of those of tuning.
+        measures: of the evaluation to come; what takes written text is left out of those of tuning. quiet: do not say
+        what was found. tell: say where the settings of each method are from.
         """
+        planned, tuned = self._prepared(lm, choice, cases, measures, quiet=quiet)
+        for one in planned if tell else ():
+            say(f"{one.printed_name}: settings: {one.source}")
+        return planned, tuned
+
+    def _prepared(
+        self, lm: "LanguageModel", choice: "MethodChoice", cases: "CaseSet", measures: "Measures | None", *,
+        quiet: bool,
+    ) -> "tuple[list[Planned], list[Tuned]]":  # fmt: skip
         from anachron.advise.tune import MINUTES, SCORES, TRIALS, tune_method
         from anachron.evaluate.editing import prepare_methods
 

@@ -18,6 +18,7 @@ from anachron.cli.options import (
     PrintStyle,
     UpdatesOptions,
     split_commas,
+    update_counts,
 )
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
@@ -139,18 +140,13 @@ class EvaluationOptions:
             return EvaluateSettings(self.mode, self.size, measures)
         corpus = None if self.text is None else open_corpus(self.text)
         return LifelongSettings(
-            _counts(self.after), self.mode, measures, corpus, self.text_tokens or TOKENS, self.size or 1
+            update_counts("--after", self.after),
+            self.mode,
+            measures,
+            corpus,
+            self.text_tokens or TOKENS,
+            self.size or 1,
         )
-
-
-def _counts(after: str) -> tuple[int, ...]:
-    """Numbers of updates with commas between. Raises `ConfigError` for what is no number."""
-    from anachron.core.errors import ConfigError
-
-    for number in split_commas(after):
-        if not number.isascii() or not number.isdigit():
-            raise ConfigError(f"--after {after}: {number!r} is not a number of updates; write for instance 1,10,100")
-    return tuple(map(int, split_commas(after)))
 
 
 def evaluate(
@@ -190,10 +186,7 @@ def evaluate(
     cases = selected.load(updates)
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
-    planned, tuned = needs.prepare(lm, choice, cases, settings.measures, quiet=json_)
-    if not json_:
-        for one in planned:
-            say(f"{one.printed_name}: settings: {one.source}")
+    planned, tuned = needs.prepare(lm, choice, cases, settings.measures, quiet=json_, tell=not json_)
     with on_screen().bar(model) as bar:
         evaluated = evaluate_updates(lm, cases, planned, out, settings, style=style, callbacks=bar)
     if json_:

@@ -352,6 +352,14 @@ def split_commas(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def update_counts(option: str, text: str) -> tuple[int, ...]:
+    """Numbers of updates with commas between. Raises `ConfigError` for what is no number."""
+    for number in split_commas(text):
+        if not number.isascii() or not number.isdigit():
+            raise ConfigError(f"{option} {text}: {number!r} is not a number of updates; write for instance 1,10,100")
+    return tuple(map(int, split_commas(text)))
+
+
 def layer_numbers(text: str) -> list[int]:
     """Layers written as 3, 1,2,3 or 3-8, each once. Raises `ConfigError` for anything else."""
     from anachron.core.errors import ConfigError

@@ -98,7 +98,7 @@ def _checked(
     way = None if way is None else label_of(*parse_method(way))
     named = None if tried.ways is None else tuple(label_of(*parse_method(name)) for name in split_commas(tried.ways))
     needs.choose(tuple(dict.fromkeys([*(named or ("PROMPT",)), *([way] if way else [])])), model)
-    tried.checked()
+    tried.fixed()
     return named, way
 
 
@@ -128,9 +128,7 @@ def _preparing(
         choice = searching_own(needs.choose(wanted, model))
         found = tried.with_evidence(lm, cases)
         settings = tried.settings(found.cases, found.own)
-        ways, _ = needs.prepare(lm, choice, found.cases, settings.measures, quiet=False)
-        for one in ways:
-            say(f"{one.printed_name}: settings: {one.source}")
+        ways, _ = needs.prepare(lm, choice, found.cases, settings.measures, quiet=False, tell=True)
         return ways, found.cases, settings
 
     return prepare

@@ -8,14 +8,13 @@ import polars as pl
 
 from anachron.advise.refresh import AFTER, BUNDLED, BUNDLED_AFTER, CHECK, UPDATE_FILE, Refreshed
 from anachron.analysis.plots.words import counted
-from anachron.analysis.statistics import interval_cells, korn_graubard_difference
 from anachron.core.sameness import name_key
 from anachron.evaluate.results import UNEDITED
 from anachron.io.files import Json, versions, write_bytes, write_json, write_manifest
 from anachron.io.run_folder import RunFolder
 from anachron.report.advice import PAGE, advice_data
 from anachron.report.page.render import in_page, manifest_parts
-from anachron.report.side_by_side import LOST, compare_runs
+from anachron.report.side_by_side import LOST, compare_runs, win_rates
 from anachron.report.table import Column, Table
 
 REFRESH_FILE = "refresh.json"
@@ -72,17 +71,11 @@ def _changes(before: Path, after: Path, left_out: set[tuple[str, str]]) -> Json:
 
 
 def _win_rates(facts: pl.DataFrame) -> Json:
-    """Mean W before and after, over the facts that have both, and the difference with its 95 % interval over subjects;
-    None of no such fact."""
+    """`win_rates` of the facts that have a W in both runs; of none, None for each."""
     both = facts.drop_nulls(["win_rate_before", "win_rate_after"])
-    before, after = both["win_rate_before"].to_numpy(), both["win_rate_after"].to_numpy()
     if not both.height:
         return dict.fromkeys(("win_rate", "against_win_rate", "difference", "difference_low", "difference_high"))
-    ends = korn_graubard_difference(before, after, both["subject"].to_numpy())
-    return {
-        "win_rate": float(after.mean()), "against_win_rate": float(before.mean()),
-        "difference": float((after - before).mean()), **interval_cells("difference", ends),
-    }  # fmt: skip
+    return {**win_rates(*(both[name].to_numpy() for name in ("win_rate_before", "win_rate_after", "subject")))}
 
 
 def refresh_lines(summary: Json) -> list[str]:

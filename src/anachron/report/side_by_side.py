@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 
 from anachron.analysis.metrics import check_scores, fact_metrics
@@ -247,6 +249,16 @@ def _on_shared_dates(runs: Sequence[RunFacts]) -> list[RunFacts]:
     return made
 
 
+def win_rates(before: np.ndarray, after: np.ndarray, units: np.ndarray) -> dict[str, Any]:
+    """Mean W of the same facts in a run and in the one it is compared with, and the difference, as `Comparison` has
+    them. units: of each fact, by which intervals are clustered."""
+    low, high = korn_graubard_difference(before, after, units)
+    return {
+        "win_rate": float(after.mean()), "against_win_rate": float(before.mean()),
+        "difference": float((after - before).mean()), "difference_low": low, "difference_high": high,
+    }  # fmt: skip
+
+
 def _compare(first: RunFacts, second: RunFacts) -> tuple[Comparison, pl.DataFrame]:
     both = first.table.join(second.table, on="fact_id", suffix="_second", maintain_order="left")
     if not both.height:
@@ -279,12 +291,7 @@ def _compare(first: RunFacts, second: RunFacts) -> tuple[Comparison, pl.DataFram
     )
     if paired.height:
         before, after, units = (paired[name].to_numpy() for name in ("win_rate", "win_rate_second", "unit"))
-        low, high = korn_graubard_difference(before, after, units)
-        found = replace(
-            found, win_rate=float(after.mean()), against_win_rate=float(before.mean()),
-            difference=float((after - before).mean()), difference_low=low, difference_high=high,
-            p=sign_flips(before, after, units),
-        )  # fmt: skip
+        found = replace(found, **win_rates(before, after, units), p=sign_flips(before, after, units))
     order = pl.col("change").replace_strict({name: n for n, name in enumerate(CHANGES)}, return_dtype=pl.Int8)
     size = pl.col("win_rate_difference").abs()
     shown = both.sort(order, size, descending=[False, True], nulls_last=True, maintain_order=True)

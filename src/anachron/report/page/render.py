@@ -51,14 +51,14 @@ def render(data: Json) -> str:
 
 def in_page(name: str, data: Json, **more: Any) -> str:
     """A template of this folder with its data, the style of all pages and what else it names; texts are escaped."""
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template.filters["percent"] = partial(percent, floor=True, missing="–")
-    return template.from_string(_file(name)).render(
-        data=data, style=Markup(_file("style.css") + _file("wide.css")), **more
+    template = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_file)
     )
+    template.filters["percent"] = partial(percent, floor=True, missing="–")
+    return template.get_template(name).render(data=data, style=Markup(_file("style.css") + _file("wide.css")), **more)
 
 
 def json_for_html(value: Json) -> str:
