@@ -153,6 +153,15 @@ def alike(one: Edit, other: Edit) -> bool:
     )
 
 
+def test_an_edit_that_was_undone_is_not_in_a_sum():
+    a, b = (Edit({"x": Dense(torch.full((2, 3), value))}) for value in (1.0, 2.0))
+    undone = a + b + -1 * a
+    assert undone.summed() == b.summed()
+    with pytest.raises(ConfigError, match="only an edit that is in a sum"):
+        undone - a
+    assert (a + -1 * a).parts == ()
+
+
 def test_scaled_edits_are_in_a_sum_as_they_were_added():
     one, two = (Edit({"a": LowRank(numbers(n, OUT, 2), numbers(n + 2, 2, INS))}) for n in (0, 1))
     total = one + 0.5 * two

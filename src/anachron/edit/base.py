@@ -124,7 +124,7 @@ class Edit:
             _together(self.deltas, other.deltas), self.prefix + other.prefix, self.model or other.model, made, keys,
             moments.joined(self.statistics, other.statistics), memory.joined(self.memories, other.memories),
             joined(self.passages, other.passages),
-            _without_opposites(self.summed() + other.summed()),
+            _with_parts(self.summed(), other.summed()),
         )  # fmt: skip
 
     def __sub__(self, other: "Edit") -> "Edit":
@@ -206,10 +206,10 @@ class Edit:
         return int(self.about.get("edits", 1 if self.deltas or self.prefix or self.passages or self.memories else 0))
 
 
-def _without_opposites(parts: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    """What was added up, without pairs of one edit and its undoing."""
-    left: list[tuple[str, float]] = []
-    for part, times in parts:
+def _with_parts(parts: Sequence[tuple[str, float]], more: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """What was added up and what comes to it, without pairs of one edit and its undoing."""
+    left = [*parts]
+    for part, times in more:
         if (part, -times) in left:
             left.remove((part, -times))
         else:
