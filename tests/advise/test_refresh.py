@@ -11,6 +11,7 @@ from anachron.advise.refresh import CHECK, UPDATE_FILE
 from anachron.cli.main import run_command
 from anachron.data.bundled.mini_updates import mini_replacements
 from anachron.data.updates.cases import load_cases
+from anachron.report.advice import PAGE
 
 SUBJECTS = ("CERN", "Louvre", "McDonald's", "Japan")
 OPTIONS = ["--as-of", "2024-12-31", "--ways", "RETRIEVAL,FT", "--set", "evidence=0", "--set", "fluency_tokens=0"]
@@ -79,7 +80,9 @@ def test_the_advice_alone_changes_nothing_where_nothing_is_shown(facts: Path, re
     assert run_command(["refresh", "demo", "--facts", str(facts), "--out", str(out), *OPTIONS], False) == 0
     found = json.loads((out / "refresh.json").read_text())
     assert found["way"] is None and found["edit"] is None and not (out / UPDATE_FILE).exists()
-    assert found["stale_after"] == found["stale_before"]
+    assert found["stale_after"] == found["stale_before"] == len(found["updates"])
+    assert {row["present"] for row in found["updates"]} == {"stale"}
+    assert all(row["new"] in (out / PAGE).read_text() for row in found["updates"])
 
 
 def test_a_way_that_is_none_is_refused_at_once(facts: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,5 +97,6 @@ def test_dry_run_writes_nothing(facts: Path, capsys: pytest.CaptureFixture[str])
     words = ["refresh", "demo", "--facts", str(facts), "--out", str(out), "--dry-run", "--as-of", "2024-12-31"]
     assert run_command(words, False) == 0
     told = capsys.readouterr().out
+    assert "3. try 8 ways on them: of each stale fact about " in told
     assert "1. check 12 facts" in told and "5. check the same facts again" in told
     assert not out.exists()

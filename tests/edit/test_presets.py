@@ -250,7 +250,7 @@ def test_settings_that_nobody_tuned_say_so_in_one_line():
         return scaling(method_named(method), lm, find_sites(lm.model), given)
 
     before = "nobody tuned its settings for this model; of those of Llama-7B"
-    after = "if updates are not made or other facts change, set others, first --set"
+    after = "if updates are not made or other facts change, let --tune search others, or set them, first --set"
     depends = "stayed, though what fits depends on the scale of a model"
     assert said("UltraEdit") == (
         f"UltraEdit: {before} layers [29, 30] became [27, 28]; rate 1e-06 became one found for each edit; {after} "
@@ -264,13 +264,24 @@ def test_settings_that_nobody_tuned_say_so_in_one_line():
         "AlphaEdit.threshold=VALUE",
     )
     assert said("AlphaEdit", relative_threshold=0.01) == ()
-    assert said("FT+L", eps=1e-3) == said("UltraEdit", rate=1e-3) == ()
-    assert said("FT+L", steps=3) and said("FT", layer=3)  # what was set is not what depends on the scale
+    assert said("FT+L", eps=1e-3) == said("UltraEdit", rate=1e-3) == said("FT", layer=3) == ()
+    assert said("FT+L", steps=3) and said("FT", steps=3)  # what was set is not what depends on the scale
     for lm in (of_shape(MISTRAL), of_shape(LLAMA)):
         assert said("FT+L", lm) == said("UltraEdit", lm) == said("LoRA", lm) == ()
     tiny = make_edit_lm("llama")
     asked = [plan_edits(tiny, ["UltraEdit"], changes=changes)[0] for changes in ({}, {"UltraEdit": {"rate": 0.1}})]
     assert [len(one.warnings) for one in asked] == [1, 0] and asked[1].settings.rate == 0.1
+
+
+def test_a_setting_that_counts_in_the_place_of_another_takes_it():
+    tiny = make_edit_lm("llama")
+    found = plan_edits(tiny, ["UltraEdit"], changes={"UltraEdit": {"gain": 3.0, "layers": [1]}})[0].settings
+    assert found.gain == 3.0 and found.rate is None
+    demo = replace(tiny, name="demo")  # whose preset has a rate of its own
+    assert plan_edits(demo, ["UltraEdit"], changes={"UltraEdit": {"layers": [1]}})[0].settings.rate == 5e-3
+    assert plan_edits(demo, ["UltraEdit"], changes={"UltraEdit": {"gain": 3.0, "layers": [1]}})[0].settings.rate is None
+    with pytest.raises(ConfigError, match=r"gain counts only while .* is null; set one of the two"):
+        plan_edits(demo, ["UltraEdit"], changes={"UltraEdit": {"gain": 3.0, "rate": 0.1, "layers": [1]}})
 
 
 def test_methods_without_published_settings_have_their_defaults_on_any_model():

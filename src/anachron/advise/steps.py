@@ -8,6 +8,8 @@ from anachron.analysis.decoys import ALIKE
 from anachron.analysis.plots.words import counted
 from anachron.data.decoys import with_enough_decoys
 from anachron.data.loaders import load_dataset
+from anachron.data.updates.cases import MINI_UPDATES, load_cases
+from anachron.evaluate.measure import Measures, measure
 from anachron.lm.model import LanguageModel
 
 if TYPE_CHECKING:
@@ -16,20 +18,25 @@ if TYPE_CHECKING:
 SAMPLE = 200  # questions that are timed
 
 
-def steps_of(lm: LanguageModel, facts: "CheckedFacts") -> list[str]:
-    """The steps in words, one a line, those that can be counted before anything is known with their times."""
+def steps_of(lm: LanguageModel, facts: "CheckedFacts", measures: Measures, ways: int) -> list[str]:
+    """The steps in words, one a line, with the times of what is asked: how many facts are stale is not known yet, so
+    those of the advice are for each, by the time that a bundled update takes. measures: of the advice. ways: how many.
+    """
     asked = with_enough_decoys(facts.data, ALIKE).statements()
     questions = asked.height
     pairs = [*asked.select("prompt", "answer").head(SAMPLE).iter_rows()]
     started = time.perf_counter()
     lm.log_probs(pairs)
     each = (time.perf_counter() - started) / len(pairs)
+    started = time.perf_counter()
+    measure(lm, load_cases(MINI_UPDATES, limit=1).cases, measures)
+    tried = time.perf_counter() - started
     bundled = load_dataset("mini", limit=BUNDLED_FACTS).table.height
     return [
         f"1. check {counted(facts.data.facts, 'fact')}: {questions:,} questions, {_time(each * questions)}",
         "2. make updates of what is stale (stale.csv)",
-        "3. try each way on them: for every stale fact and way some hundred questions and a few texts; "
-        "--budget-minutes bounds it",
+        f"3. try {counted(ways, 'way')} on them: of each stale fact {_time(tried * ways)}, for each number of updates "
+        "made together, and what making the updates takes; --budget-minutes bounds it",
         "4. make the updates by the way that is recommended",
         f"5. check the same facts again, {_time(each * questions)}, and {BUNDLED_FACTS} bundled facts before and "
         f"after, {_time(2 * each * bundled)}",

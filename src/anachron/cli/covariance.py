@@ -27,8 +27,13 @@ class CollectOptions:
     """How the statistics are taken: options of `anachron.collect_covariance`."""
 
     tokens: Annotated[
-        int, typer.Option(min=1, help="Number of tokens to average over, from the start of the corpus.")
-    ] = 100_000
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of tokens to average over, from the start of the corpus. Default: 100,000; of auto ten for "
+            "each input of the layer, at most 100,000.",
+        ),
+    ] = None
     window: Annotated[
         int | None, setting(help="Tokens per window. Default: the model's context length, at most 1024.")
     ] = None

@@ -78,7 +78,7 @@ def refresh(
     tell_facts(given.data)
     lm = asked.load(model, loading)
     if dry_run:
-        _tell_steps(lm, given)
+        _tell_steps(lm, given, tried, named)
         return
     prepare = _preparing(lm, tried, needs.or_own_text(model), named, way, model)
     with on_screen().bar(model) as bar:
@@ -134,10 +134,14 @@ def _preparing(
     return prepare
 
 
-def _tell_steps(lm: Any, facts: "CheckedFacts") -> None:
+def _tell_steps(lm: Any, facts: "CheckedFacts", tried: AdviceOptions, named: tuple[str, ...] | None) -> None:
     from anachron.advise.steps import steps_of
+    from anachron.advise.ways import default_ways
+    from anachron.data.updates.cases import MINI_UPDATES, load_cases
 
-    for line in steps_of(lm, facts):
+    like = load_cases(MINI_UPDATES, limit=1)
+    measures = tried.settings(like, 1).measures
+    for line in steps_of(lm, facts, measures, len(named or default_ways(like)) + 1):  # one is nothing
         stdout().print(line, markup=False, soft_wrap=True)
 
 

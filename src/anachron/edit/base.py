@@ -131,9 +131,9 @@ class Edit:
         """A sum without one of the edits in it, as if that had never been added, up to rounding.
 
         Changes of weights and statistics are subtracted. The first occurrence of the other's prefix is removed, and of
-        the keys, of the texts of passages and of what is in memories the first that equals each of its own. Raises
-        `ConfigError` for an edit that is not in it: a sum knows what was added up in it, also when it comes from a
-        file.
+        the keys, of the texts of passages and of what is in memories the first that equals each of its own; ``k`` and
+        the distractors of passages stay as they are. Raises `ConfigError` for an edit that is not in it: a sum knows
+        what was added up in it, also when it comes from a file.
         """
         self._require_same_model(other)
         left = Counter(self.summed())

@@ -98,7 +98,8 @@ class Method:
     parts: the methods that it consists of (`anachron.edit.methods.combined`), each with settings under its own name.
     presets: by the name of a model in `anachron.edit.presets`. For other models: width_scaled, settings that are scaled
     with the width of the MLP; elsewhere, settings that differ; scale_bound, settings that depend on the scale of a
-    model's weights or states, and so are the first to be changed where nobody tuned them. tunable: what a search may
+    model's weights or states, and so are the first to be changed where nobody tuned them; instead_of, settings that
+    count only while another, the value, is None. tunable: what a search may
     try of a setting (`anachron.advise.tune`), the most telling first: factors of its value, and of layers relative
     depths from 0 to 1, at which their middle is put.
     """
@@ -125,6 +126,7 @@ class Method:
     tunable: Mapping[str, Sequence[float]] = field(default_factory=dict)
     elsewhere: Mapping[str, Any] = field(default_factory=dict)
     scale_bound: tuple[str, ...] = ()
+    instead_of: Mapping[str, str] = field(default_factory=dict)
     printed_name: Callable[[Mapping[str, Any]], str] | None = None
 
     @property

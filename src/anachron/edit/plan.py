@@ -152,6 +152,11 @@ def _planned(
             settings = changed(settings, name, dict(wanted))
             source += f", changed: {', '.join(wanted)}"
             set_by_hand += wanted
+    for one, other in method.instead_of.items():
+        if one in set_by_hand and getattr(settings, other) is not None:
+            if other in set_by_hand:
+                raise ConfigError(f"{name}.{one} counts only while {name}.{other} is null; set one of the two")
+            settings = replace(settings, **{other: None})
     if method.needs_network and network is None:
         raise ConfigError(f"{name} needs its trained network: train one with anachron train-mend, give it with --mend")
     if method.needs_network and network is not None:

@@ -90,14 +90,17 @@ def scaling(method: Method, lm: LanguageModel, sites: Sites, given: Collection[s
         return ()
     before, now = asdict(method.settings(**method.presets[model.name].values)), asdict(preset(method, lm, sites)[0])
     said = {name: "one found for each edit" if value is None else json.dumps(value) for name, value in now.items()}
-    parts = [f"{name} {json.dumps(before[name])} became {said[name]}" for name in now if now[name] != before[name]]
+    changes = [name for name in now if now[name] != before[name]]
+    if changes and set(changes) <= set(given) and not method.scale_bound:
+        return ()
+    parts = [f"{name} {json.dumps(before[name])} became {said[name]}" for name in changes if name not in given]
     kept = [f"{name} {now[name]}" for name in method.scale_bound if now[name] is not None]
     parts += [f"{' and '.join(kept)} stayed, though what fits depends on the scale of a model"] if kept else []
     first = next(name for name in (*method.scale_bound, *LAYER_FIELDS, *now) if name in now)
     return (
         f"{method.name}: nobody tuned its settings for this model; of those of {model.name} "
-        f"{'; '.join(parts) or 'nothing was changed'}; if updates are not made or other facts change, set others, "
-        f"first --set {method.name}.{first}=VALUE",
+        f"{'; '.join(parts) or 'nothing was changed'}; if updates are not made or other facts change, let --tune "
+        f"search others, or set them, first --set {method.name}.{first}=VALUE",
     )
 
 

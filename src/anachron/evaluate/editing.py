@@ -15,7 +15,7 @@ from anachron.edit.base import Edit
 from anachron.edit.corpus import AUTO, BUNDLED, Corpus, open_corpus
 from anachron.edit.covariance.collect import cache_folder, check_settings, collect_covariance
 from anachron.edit.covariance.imported import IMPORTED, imported_covariance
-from anachron.edit.covariance.own_text import OwnText, enough_tokens
+from anachron.edit.covariance.own_text import OwnText
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit
 from anachron.edit.methods import check_scenarios, method_named
@@ -35,7 +35,6 @@ from anachron.lm.sites import find_sites, is_quantised
 from anachron.lm.tokenizers import DEMO
 from anachron.text.openings import mention
 
-TOKENS = 100_000
 _T = TypeVar("_T")
 
 
@@ -182,10 +181,9 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callb
             share = choice.regularise
             return known if share is None else {name: one.regularised(share) for name, one in known.items()}
         assert corpus is not None
-        most = enough_tokens(lm, modules, TOKENS) if choice.own_text else TOKENS
         with callbacks.bar("covariance") as bar:
             return collect_covariance(
-                lm, modules, corpus, tokens=choice.tokens or most, cache=choice.cache or cache_folder(),
+                lm, modules, corpus, tokens=choice.tokens, cache=choice.cache or cache_folder(),
                 regularise=choice.regularise, callbacks=replace(bar, warn=Callbacks().warn) if short else bar,
             )  # fmt: skip
 
@@ -214,8 +212,8 @@ class UpdateRequests:
 def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> UpdateRequests:
     """Turn the updates of a data set into requests to a method (a name of `MethodChoice`).
 
-    Raises `DataError` if none can be made and, without ``skip``, if any cannot: of two that make different objects
-    follow one prompt only the later one can.
+    Raises `DataError` if none can be made and, without ``skip``, if any cannot: of those that make different objects
+    follow one prompt only one can (`anachron.evaluate.requests.without_conflicts`).
     """
     name, variant = parse_method(method)
     changing = [case for case in cases.cases if not changes_nothing(case)]

@@ -97,8 +97,9 @@ def changes_nothing(case: EditCase) -> bool:
 def without_conflicts(asked: Sequence[Asked]) -> tuple[list[Asked], list[str]]:
     """The updates that can be made together, in their order, and the reason for each of the others.
 
-    Of two replacements that make different objects follow one prompt the later one stays, by its date; those without a
-    date come after all that have one, in their order. Objects that are added do not exclude each other.
+    Of two replacements that make different objects follow one prompt the later one stays, by its date; one without
+    a date gives way to one that has, and of two without the first stays. Objects that are added do not exclude each
+    other.
     """
     stands: dict[str, tuple[EditCase, str]] = {}  # prompt -> the update that it belongs to, and its object
     reasons: dict[str, str] = {}

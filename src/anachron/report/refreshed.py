@@ -30,7 +30,7 @@ def refresh_summary(done: Refreshed) -> Json:
         "advice": None if done.advised is None else done.advised.advice.words,
     }  # fmt: skip
     if done.after is None:
-        return about | {"stale_after": len(stale), "updates": [], "edit": None}
+        return about | {"stale_after": len(stale), "updates": _updates(done), "edit": None}
     changed, bundled = _changes(done.folder / CHECK, done.folder / AFTER, set()), _bundled(done)
     return about | {
         "not_made": list(done.made.about["not_made"]) if done.made else [],
@@ -41,10 +41,10 @@ def refresh_summary(done: Refreshed) -> Json:
 
 
 def _updates(done: Refreshed) -> list[Json]:
-    """The facts that were stale: what the model said, and whether and what it says now."""
-    assert done.after is not None
+    """The facts that were stale: what the model said, and whether and what it says now; the same where nothing was
+    updated."""
     keys = ("subject", "relation", "object")
-    now = {tuple(row[key] for key in keys): row for row in done.after.verdicts.iter_rows(named=True)}
+    now = {tuple(row[key] for key in keys): row for row in (done.after or done.before).verdicts.iter_rows(named=True)}
     rows = []
     for fact in done.before.stale:
         row = now[fact["subject"], fact["relation"], fact["new"]]

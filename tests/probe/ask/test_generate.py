@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from anachron.core.errors import ModelError
+from anachron.edit.base import Edit, edited
 from anachron.io.answers import Answer
 from anachron.io.jobs import Callbacks
 from anachron.io.reasoning import split_reasoning
@@ -56,6 +57,15 @@ def test_nothing_is_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert again.answers(PROMPTS, Callbacks()) == first
     assert local(tmp_path, most=6).answers(PROMPTS[:1], Callbacks()) != []
     assert len([*tmp_path.rglob("*.json")]) == 4  # three prompts, and one with another limit
+
+
+def test_an_edit_beside_the_weights_has_answers_of_its_own(tmp_path: Path):
+    one = local(tmp_path)
+    (plain,) = one.answers(PROMPTS[:1], Callbacks())
+    with edited(one.lm, Edit(prefix="It was 1998. ")):
+        (told,) = one.answers(PROMPTS[:1], Callbacks())
+    assert isinstance(plain, Answer) and isinstance(told, Answer) and told.prompt_tokens != plain.prompt_tokens
+    assert one.answers(PROMPTS[:1], Callbacks()) == [plain]
 
 
 def test_the_weights_are_read_once_for_all_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

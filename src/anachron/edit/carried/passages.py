@@ -55,7 +55,10 @@ class Passages:
         return replace(self, texts=self.texts + other.texts, distractors=distractors, k=max(self.k, other.k))
 
     def __sub__(self, other: Self) -> Self:
-        """Without the first text that equals each of the other's; raises `ConfigError` where there is none."""
+        """Without the first text that equals each of the other's; raises `ConfigError` where there is none.
+
+        ``k`` and the distractors stay those of the sum.
+        """
         wanted, kept = Counter(other.texts), []
         for passage in self.texts:
             if wanted[passage]:

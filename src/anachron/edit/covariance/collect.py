@@ -25,7 +25,7 @@ import torch
 
 from anachron.core.errors import BackendError, ConfigError, DataError, ModelError, first_line
 from anachron.edit.corpus import AUTO, Corpus, Place, leading_specials, open_corpus, token_batches
-from anachron.edit.covariance.own_text import OwnText
+from anachron.edit.covariance.own_text import OwnText, enough_tokens
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.tensors import Checkpoint, read_manifest, read_tensors, write_tensors
 from anachron.io.files import Json, remove_leftovers, rows_fingerprint, versions
@@ -38,6 +38,7 @@ from anachron.lm.temporary import Temporary, together
 __all__ = ["SecondMoment", "cache_folder", "collect_covariance"]
 
 PRECISIONS = ("float64", "float32")
+TOKENS = 100_000
 LONGEST_WINDOW = 1024
 _CHECKPOINT = "checkpoint.safetensors"
 ELSEWHERE = "choose another cache (--cache or the variable ANACHRON_CACHE)"
@@ -59,7 +60,7 @@ def collect_covariance(
     modules: Sequence[str],
     corpus: str | Path | Corpus,
     *,
-    tokens: int = 100_000,
+    tokens: int | None = None,
     window: int | None = None,
     batch_tokens: int = 4096,
     precision: str = "float64",
@@ -73,7 +74,8 @@ def collect_covariance(
     modules: dotted names, such as ``model.layers.2.mlp.down_proj``; any module whose first input is a float tensor.
     corpus: a text file or data set (see `anachron.edit.corpus.open_corpus`), read in its own order: shuffle it first
         where that matters; or ``auto``, what the model writes itself (`anachron.edit.covariance.own_text`).
-    tokens: how many to average over, fewer if the corpus is shorter; special tokens count.
+    tokens: how many to average over, fewer if the corpus is shorter; special tokens count. By default `TOKENS`; of
+        ``auto`` ten for each input of the widest module where that is less, for sampling is far slower than reading.
     window: tokens per window, special ones included; by default the model's context length, at most 1024.
     batch_tokens: maximum number of tokens per forward pass.
     precision: of the sums and the matrix. C^-1 amplifies the very directions that float32 loses; ``float32`` is for
@@ -91,10 +93,12 @@ def collect_covariance(
     """
     callbacks = callbacks or Callbacks()
     names, width = check_modules(lm, modules), _check_window(lm, window)
-    _check(lm, tokens=tokens, batch_tokens=batch_tokens, precision=precision)
-    check_settings(precision=precision, regularise=regularise)
     if corpus == AUTO:
         corpus = OwnText(lm)
+    if tokens is None:
+        tokens = enough_tokens(lm, names, TOKENS) if isinstance(corpus, OwnText) else TOKENS
+    _check(lm, tokens=tokens, batch_tokens=batch_tokens, precision=precision)
+    check_settings(precision=precision, regularise=regularise)
     text = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
     identity = lm.identity()
     settings: Json = {

@@ -186,7 +186,7 @@ _LAST = (52, 53, 54, 55, 56, 57, 58, 59, 60)
 
 ULTRAEDIT = Method(
     "UltraEdit", UltraEditSettings, ultraedit, needs_subject=False,
-    elsewhere={"rate": None}, scale_bound=("rate",),
+    elsewhere={"rate": None}, scale_bound=("rate",), instead_of={"gain": "rate"},
     presets={
         "GPT-J": Preset({"layers": _TO_26}, _AUTHORS + "gpt-j.yaml"),
         "Llama-7B": Preset({"layers": (29, 30)}, note="as Mistral-7B"),

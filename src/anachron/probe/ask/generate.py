@@ -32,6 +32,8 @@ class LocalAnswerer:
         """Raises `ModelError` for a model without a chat template that can be used."""
         cache, lm = AnswerCache(Path(self.folder)), replace(self.lm, style=update_style(self.lm.tokenizer, "chat"))
         asked = {"backend": "generate", "max_tokens": self.most_tokens, "template_date": lm.style.template_date}
+        if lm.edits:  # what is not in the weights, such as sentences before a prompt, shows in no fingerprint of them
+            asked["edits"] = [part for edit in lm.edits for part in edit.summed()]
         who = f"{self.lm.name} {self.lm.fingerprint()}"  # it reads all weights, so once for all prompts
         keys = {prompt: prompt_key(who, prompt, asked) for prompt in prompts}
         damaged: list[Path] = []
