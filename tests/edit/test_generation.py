@@ -9,6 +9,7 @@ import transformers
 from anachron.core.errors import ConfigError
 from anachron.edit.base import Edit, edited
 from anachron.edit.passes.context_sampling import STARTS, TOP_K, sampled_contexts
+from anachron.lm import generation
 from anachron.lm.generation import continued, greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
 from support.edit_models import make_edit_lm
@@ -65,6 +66,29 @@ def test_a_prefix_is_read_and_not_counted(kind: str):
     assert texts != greedy_texts(lm, PROMPTS, 24)
     lengths = [30 - len(typed(lm, prefix + prompt)) + len(typed(lm, prompt)) for prompt in PROMPTS]
     assert as_published == [naive(lm, p, n, prefix) for p, n in zip(PROMPTS, lengths, strict=True)]
+
+
+@pytest.mark.parametrize("together", [1, 60, 10**6])
+def test_each_prompt_may_want_a_number_of_its_own(together: int, monkeypatch: pytest.MonkeyPatch):
+    """The text is the same whatever is computed together, and no batch holds more tokens than it may."""
+    lm, numbers, sizes = make_lm("gpt2", "mistral"), [3, 12, 2, 7, 5], []
+    plain = lm.model.generate
+
+    def counted(ids: torch.Tensor, **how: Any) -> Any:
+        rows = plain(ids, **how)
+        if (new := how["generation_config"].max_new_tokens) > 1:  # one token is a trial whether padding is harmless
+            sizes.append((len(ids), len(ids) * (ids.shape[1] + new)))
+        return rows
+
+    monkeypatch.setattr(generation, "TOGETHER", together)
+    monkeypatch.setattr(lm.model, "generate", counted)
+    texts = greedy_continuations(lm, PROMPTS, numbers)
+    lengths = [number + len(typed(lm, prompt)) for prompt, number in zip(PROMPTS, numbers, strict=True)]
+    end = lm.tokenizer.eos_token
+    wanted = [naive(lm, prompt, length) for prompt, length in zip(PROMPTS, lengths, strict=True)]
+    assert texts == [text.partition(end)[0] for text in wanted]
+    assert all(rows == 1 or tokens <= together for rows, tokens in sizes)
+    assert sum(rows for rows, _ in sizes) == len(PROMPTS) and (together > 1 or len(sizes) == len(PROMPTS))
 
 
 def test_a_prompt_that_is_long_enough_has_no_text():

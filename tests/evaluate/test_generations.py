@@ -16,7 +16,7 @@ from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.plan import plan_edits
-from anachron.evaluate.measure import Measures, ModelWriter
+from anachron.evaluate.measure import Measures, ModelWriter, measure
 from anachron.evaluate.measures.generations import (
     GENERATION_METRICS,
     GENERATIONS,
@@ -237,6 +237,19 @@ def test_texts_are_a_few_tokens_longer_than_the_longest_name(lm: LanguageModel, 
     prompts = (update.text, *update.generalization)
     assert continuations(ModelWriter(lm), update) == [naive(lm, prompt, longest + SPARE) for prompt in prompts]
     assert continuations(ModelWriter(lm), case(None, None)) == []
+
+
+def test_updates_that_are_measured_together_are_written_together(lm: LanguageModel, cases: CaseSet, monkeypatch: Any):
+    """The same results as of each alone, from fewer calls of the model: prompts of all updates are one batch."""
+    measures, calls, plain = Measures(fluency_tokens=20, generate=True), [], lm.model.generate
+    monkeypatch.setattr(lm.model, "generate", lambda *a, **k: (calls.append(1), plain(*a, **k))[1])
+    together = measure(lm, cases.cases, measures)
+    of_all = len(calls)
+    apart = [measure(lm, [one], measures)[0] for one in cases.cases]
+    assert [(one.texts, one.fluency, one.rows["generations"]) for one in together] == [
+        (one.texts, one.fluency, one.rows["generations"]) for one in apart
+    ]
+    assert of_all < len(calls) - of_all
 
 
 @pytest.mark.full

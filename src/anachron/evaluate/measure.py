@@ -1,7 +1,7 @@
 """What is measured of one update: probabilities of objects after prompts, and text that the model generates."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from anachron.evaluate.measures.audit import AnswerAudit
 from anachron.evaluate.measures.catalogue import MEASURES
 from anachron.evaluate.measures.dated import Dating
 from anachron.evaluate.measures.fluency import fluency
-from anachron.evaluate.measures.measure import Measure, Pair, Scores
+from anachron.evaluate.measures.measure import Measure, Pair, Rows, Scores
 from anachron.evaluate.metrics import geometric_mean
 from anachron.lm.generation import greedy_continuations, greedy_texts, natural_answers
 from anachron.lm.model import LanguageModel
@@ -80,12 +80,18 @@ def with_token_accuracy(
 
 @dataclass(frozen=True, slots=True)
 class ModelWriter:
-    """A model, as it is now, as measures have it write (`anachron.evaluate.measures.measure.Writer`)."""
+    """A model, as it is now, as measures have it write (`anachron.evaluate.measures.measure.Writer`).
+
+    known: texts that it has written already, by prompt and number of tokens.
+    """
 
     lm: LanguageModel
+    known: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     def greedy(self, prompts: Sequence[str], tokens: int) -> list[str]:
-        return greedy_continuations(self.lm, prompts, tokens)
+        new = [prompt for prompt in prompts if (prompt, tokens) not in self.known]
+        texts = dict(zip(new, greedy_continuations(self.lm, new, tokens), strict=True)) if new else {}
+        return [self.known.get((prompt, tokens)) or texts.get(prompt, "") for prompt in prompts]
 
     def answers(
         self,
@@ -101,6 +107,20 @@ class ModelWriter:
         return max(
             len(text.targets) for text in self.lm.encode([(prompt, name, None) for name in names], self.lm.style)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes(ModelWriter):
+    """Writes nothing, and notes what is to be written greedily: of several updates it can then be written together."""
+
+    wanted: dict[tuple[str, int], None] = field(default_factory=dict)
+
+    def greedy(self, prompts: Sequence[str], tokens: int) -> list[str]:
+        self.wanted.update(dict.fromkeys((prompt, tokens) for prompt in prompts))
+        return [""] * len(prompts)
+
+    def answers(self, prompts: Sequence[str], *how: Any, **more: Any) -> list[tuple[str, bool]]:
+        return [("", True)] * len(prompts)
 
 
 def asked_by(measures: Measures) -> list[tuple[Measure, Any]]:
@@ -158,7 +178,7 @@ def measure(
         accuracies = _accuracies(counted, encoded, counts)
         scores = Scores(p, accuracies)
         scored = [_scored(case, measures, scores, took.get(case.case_id)) for case in some]
-        return [_with_texts(lm, case, measures, result) for case, result in zip(some, scored, strict=True)]
+        return _with_texts(lm, some, measures, scored)
 
     return or_failed(cases, each_or_failure(measured, cases))
 
@@ -188,7 +208,7 @@ def measure_apart(
         scores_of_case = Scores(_means(asked, texts, logps), of_tokens)
         scored = _scored(case, measures, scores_of_case, edit.about["seconds"])
         with edited(lm, edit, check=False) if measures.generates_text(case) else unchanged():
-            results.append(_with_texts(lm, case, measures, scored))
+            results += _with_texts(lm, [case], measures, [scored])
     return results
 
 
@@ -211,13 +231,32 @@ def _scored(case: EditCase, measures: Measures, scores: Scores, seconds: float |
     return CaseResult(case.case_id, seconds=seconds, rows=rows)
 
 
-def _with_texts(lm: LanguageModel, case: EditCase, measures: Measures, result: CaseResult) -> CaseResult:
-    """With what the model, as it is now, generates after the prompts, where that is asked for."""
-    writer = ModelWriter(lm)
-    rows = {one.name: one.written(writer, case, how, result.rows[one.name]) for one, how in asked_by(measures)}
-    result = replace(result, rows=rows)
-    if measures.fluency_tokens and case.generalization:
-        length, counts = measures.fluency_tokens, measures.fluency_counts_prefix
-        texts = greedy_texts(lm, case.generalization, length, count_prefix=counts)
-        result = replace(result, texts=texts, fluency=fluency(texts))
-    return result
+def _with_texts(
+    lm: LanguageModel, cases: Sequence[EditCase], measures: Measures, results: Sequence[CaseResult]
+) -> list[CaseResult]:
+    """With what the model, as it is now, generates after the prompts, where that is asked for; of all updates together,
+    as far as what is to be written depends on nothing that was written before."""
+    wishes = Wishes(lm)
+    for case, result in zip(cases, results, strict=True):
+        _written(wishes, case, measures, result)
+    prompts, tokens = [prompt for prompt, _ in wishes.wanted], [number for _, number in wishes.wanted]
+    texts = greedy_continuations(lm, prompts, tokens) if prompts else []
+    writer = ModelWriter(lm, dict(zip(wishes.wanted, texts, strict=True)))
+    made = [
+        replace(result, rows=_written(writer, case, measures, result))
+        for case, result in zip(cases, results, strict=True)
+    ]
+    if not measures.fluency_tokens:
+        return made
+    length, counts = measures.fluency_tokens, measures.fluency_counts_prefix
+    openings = list(dict.fromkeys(prompt for case in cases for prompt in case.generalization))
+    free = dict(zip(openings, greedy_texts(lm, openings, length, count_prefix=counts), strict=True)) if openings else {}
+    return [_with_fluency(one, [free[p] for p in case.generalization]) for case, one in zip(cases, made, strict=True)]
+
+
+def _written(writer: ModelWriter, case: EditCase, measures: Measures, result: CaseResult) -> dict[str, Rows]:
+    return {one.name: one.written(writer, case, how, result.rows[one.name]) for one, how in asked_by(measures)}
+
+
+def _with_fluency(result: CaseResult, texts: list[str]) -> CaseResult:
+    return replace(result, texts=texts, fluency=fluency(texts)) if texts else result

@@ -18,6 +18,7 @@ from anachron.lm.formats import TARGETS, ChatTemplate, Format, before, in_force,
 from anachron.lm.temporary import Temporary
 
 Over = Callable[[list[int]], bool]
+TOGETHER = 16_384  # tokens, read and written, padding included, that are computed together
 ALIKE = 1e-3  # largest change of a logit by padding, as a share of their spread, that is taken for rounding
 
 
@@ -80,14 +81,15 @@ def greedy_texts(lm: Any, prompts: Sequence[str], length: int, *, count_prefix: 
     return [lm.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in rows]
 
 
-def greedy_continuations(lm: Any, prompts: Sequence[str], new_tokens: int) -> list[str]:
-    """The next ``new_tokens`` that a model writes behind each prompt, greedily, up to an end-of-text token; in a
-    chat up to the end of its turn.
+def greedy_continuations(lm: Any, prompts: Sequence[str], new_tokens: int | Sequence[int]) -> list[str]:
+    """The next ``new_tokens`` (of each prompt, where they are several) that a model writes behind each prompt,
+    greedily, up to an end-of-text token; in a chat up to the end of its turn.
 
     Fewer where the context is full. Prefix, special tokens and batches are as in `greedy_texts`.
     """
     ends = ends_of(lm) if lm.style.kind == "chat" else {lm.tokenizer.eos_token_id}
-    rows = written(lm, opened(lm, prompts), [new_tokens] * len(prompts))
+    wanted = [new_tokens] * len(prompts) if isinstance(new_tokens, int) else new_tokens
+    rows = written(lm, opened(lm, prompts), wanted)
     kept = [list(takewhile(lambda token: token not in ends, tokens)) for tokens in rows]
     return [lm.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in kept]
 
@@ -108,7 +110,7 @@ def written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over:
     writing = [i for i, new in enumerate(wanted) if new > 0]
     groups = [writing] if _together(lm, given, wanted, writing) else _by_length(given, writing)
     new_tokens: list[list[int]] = [[] for _ in given]
-    for group in groups:
+    for group in [part for whole in groups for part in _in_batches(given, wanted, whole)]:
         ids, mask = _padded(lm, [given[i] for i in group])
         room = max(wanted[i] for i in group)
         rows = continued(lm.model, ids, room, mask, over=over)[:, ids.shape[1] :].tolist()
@@ -124,6 +126,19 @@ def _together(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], member
     longest = max(len(given[i]) for i in members) + max(wanted[i] for i in members)
     fits = lm.context_length is None or longest <= lm.context_length
     return fits and _padding_is_harmless(lm, [given[i] for i in members])
+
+
+def _in_batches(given: Sequence[list[int]], wanted: Sequence[int], members: Sequence[int]) -> list[list[int]]:
+    """Members in their order, so many together that they hold at most `TOGETHER` tokens in the end; one at least."""
+    batches: list[list[int]] = []
+    for i in members:
+        grown = [*batches[-1], i] if batches else [i]
+        size = len(grown) * (max(len(given[j]) for j in grown) + max(wanted[j] for j in grown))
+        if batches and size <= TOGETHER:
+            batches[-1] = grown
+        else:
+            batches.append([i])
+    return batches
 
 
 def _by_length(given: Sequence[list[int]], members: Sequence[int]) -> list[list[int]]:
