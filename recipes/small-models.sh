@@ -8,7 +8,7 @@
 # Run it again to go on after an interruption. Settings, from the environment:
 #     OUT=runs/small-models   where runs and tables go
 #     MODELS="smollm2 gemma3-270m"
-#     STEPS="probe crossed picture known independent sequence dated page"
+#     STEPS="probe crossed picture known independent sequence dated advice long page"
 #     FACTS=200 DATES=10      probing: so many facts of mini, at most so many correct and so many incorrect dates of each
 #                             fact and granularity
 #     DECOYS=5                so many other objects a fact, under the same dates
@@ -18,6 +18,8 @@
 #     DATED=20                of these so many, also asked about dates
 #     AFTER=1,10,50           in sequence: judged after so many
 #     METHODS=FT,FT+L,...     those that are judged
+#     WAYS=PROMPT,...         those that advice tries, all UPDATES together
+#     LONG=200                a longer sequence: so many of mini-updates, judged after each of LONG_AFTER, by LONG_METHODS
 #     CORPUS=FILE             text for the covariance of ROME, MEMIT, EMMET and AlphaEdit; without it the bundled text
 #     CORPUS_TOKENS=100000    how many tokens of it
 #     FLUENCY_TOKENS=50       of prompt and free text together
@@ -30,7 +32,7 @@ fi
 FOLDER=$1
 OUT=${OUT:-runs/small-models}
 MODELS=${MODELS:-smollm2 gemma3-270m}
-STEPS=${STEPS:-probe crossed picture known independent sequence dated page}
+STEPS=${STEPS:-probe crossed picture known independent sequence dated advice long page}
 FACTS=${FACTS:-200}
 DATES=${DATES:-10}
 DECOYS=${DECOYS:-5}
@@ -39,13 +41,18 @@ UPDATES=${UPDATES:-50}
 DATED=${DATED:-20}
 AFTER=${AFTER:-1,10,50}
 METHODS=${METHODS:-FT,FT+L,ROME,MEMIT,AlphaEdit,EMMET,LoRA,PROMPT}
+WAYS=${WAYS:-PROMPT,RETRIEVAL,FT,MEMIT,AlphaEdit,UltraEdit,LoRA,LoRA-Merge,MEMIT with RETRIEVAL}
+LONG=${LONG:-200}
+LONG_AFTER=${LONG_AFTER:-1,50,200}
+LONG_METHODS=${LONG_METHODS:-FT,MEMIT,AlphaEdit,UltraEdit,LoRA,RETRIEVAL}
 CORPUS=${CORPUS:-mini}
 CORPUS_TOKENS=${CORPUS_TOKENS:-100000}
 FLUENCY_TOKENS=${FLUENCY_TOKENS:-50}
 TOOLS=$(cd "$(dirname "${BASH_SOURCE[0]}")/../tools" && pwd)
 # the published bound is for the covariance of GPT-J: here it would count directions with 30 to 40 % of the trace as empty
 SETTINGS=()
-if [[ $METHODS == *AlphaEdit* ]]; then SETTINGS=(--set AlphaEdit.relative_threshold=0.01); fi
+ALPHAEDIT=(--set AlphaEdit.relative_threshold=0.01)
+if [[ $METHODS == *AlphaEdit* ]]; then SETTINGS=("${ALPHAEDIT[@]}"); fi
 mkdir -p "$OUT"
 
 # evaluate MODEL NAME OPTIONS: one run of updates that the model knows, by the methods, into $OUT/MODEL/NAME
@@ -121,9 +128,26 @@ for step in $STEPS; do
         dated) # is the past kept?
             for model in $MODELS; do evaluate "$model" dated --dated --limit "$DATED" --fluency-tokens 0; done
             ;;
+        advice) # what to do about all of them together: gained, broken, costs
+            for model in $MODELS; do
+                settings=()
+                if [[ $WAYS == *AlphaEdit* ]]; then settings=("${ALPHAEDIT[@]}"); fi
+                anachron advise "$FOLDER/$model" --updates "$OUT/$model/known.jsonl" --ways "$WAYS" --sizes "$UPDATES" \
+                    --corpus "$CORPUS" --corpus-tokens "$CORPUS_TOKENS" --out "$OUT/$model/advice" "${settings[@]}"
+            done
+            ;;
+        long) # a longer sequence, of updates that the model knows and others
+            for model in $MODELS; do
+                settings=()
+                if [[ $LONG_METHODS == *AlphaEdit* ]]; then settings=("${ALPHAEDIT[@]}"); fi
+                anachron evaluate "$FOLDER/$model" --updates "$OUT/updates.jsonl" --limit "$LONG" --mode sequential \
+                    --after "$LONG_AFTER" --methods "$LONG_METHODS" --fluency-tokens 0 --corpus "$CORPUS" \
+                    --corpus-tokens "$CORPUS_TOKENS" --out "$OUT/$model/long" "${settings[@]}"
+            done
+            ;;
         page) for page in docs/results.md README.md; do python "$TOOLS/small_models.py" page "$OUT" "$page"; done ;;
         *)
-            echo "$0: no step $step; there are probe, crossed, picture, known, independent, sequence, dated and page" >&2
+            echo "$0: no step $step; there are probe, crossed, picture, known, independent, sequence, dated, advice, long and page" >&2
             exit 2
             ;;
     esac

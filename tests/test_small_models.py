@@ -16,7 +16,7 @@ import anachron
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from small_models import FACT, draw, page, sample, successions, table_of  # noqa: E402
+from small_models import FACT, draw, page, provenance, sample, successions, table_of  # noqa: E402
 
 
 def statements(facts=6, dates=7):
@@ -113,8 +113,9 @@ def test_the_recipe_runs_from_models_to_tables_and_again_makes_nothing_twice(tmp
     environment = {
         **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "MODELS": "tiny", "FACTS": "6",
         "DATES": "3", "UPDATES": "3", "DATED": "2", "AFTER": "1,3", "METHODS": "FT,ROME,PROMPT",
+        "WAYS": "PROMPT,FT", "LONG": "4", "LONG_AFTER": "1,4", "LONG_METHODS": "FT,RETRIEVAL",
         "CORPUS_TOKENS": "5000", "FLUENCY_TOKENS": "20",
-        "STEPS": "probe crossed picture known independent sequence dated", "OUT": str(tmp_path / "out"),
+        "STEPS": "probe crossed picture known independent sequence dated advice long", "OUT": str(tmp_path / "out"),
         "ANACHRON_CACHE": str(tmp_path / "cache"),
     }  # fmt: skip
 
@@ -142,6 +143,12 @@ def test_the_recipe_runs_from_models_to_tables_and_again_makes_nothing_twice(tmp
         table = pl.read_csv(out / "tiny" / name / "report" / "edits.csv")
         assert table["method"].to_list() == ["unedited", "FT", "r-ROME", "PROMPT"] and set(table["done"]) == {done}
         assert table["efficacy_success"][0] == table["generalization_success"][0] == 0  # known is not yet updated
+    gains = table_of(out / "tiny" / "advice" / "report" / "markdown" / "gains.md", ["updates", "way"], {}).splitlines()
+    assert gains[2:] == ["| 3 | nothing |", "| 3 | PROMPT |", "| 3 | FT |", "| 3 | oracle |"]
+    edits = pl.read_csv(out / "tiny" / "long" / "report" / "lifelong.csv")
+    assert sorted(set(edits["edits"])) == [1, 4] and set(edits["method"]) == {"unedited", "FT", "RETRIEVAL"}
+    assert "| tiny/advice | 2 ways |" in provenance(out) and "| tiny/long | 2 methods |" in provenance(out)
+    assert "at-00003" not in provenance(out)
     assert run() == first and len(first) > 6
 
 

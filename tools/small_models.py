@@ -80,10 +80,13 @@ def provenance(out: Path, before: str = "") -> str:
     }
     for file in sorted(out.rglob("run.json")):
         run = json.loads(file.read_text(encoding="utf-8"))
-        if run["status"] != "done":
+        if run["status"] != "done" or (file.parent.parent / "run.json").exists():  # a part of another
             continue
         last, name = run["sessions"][-1], file.parent.relative_to(out).as_posix()
-        what = f"{run['statements']:,} statements" if "statements" in run else f"{len(run['methods'])} methods"
+        made = {"methods": run.get("methods"), "ways": run.get("settings", {}).get("ways")}
+        what = next(
+            (f"{len(of)} {name}" for name, of in made.items() if of), f"{run.get('statements', 0):,} statements"
+        )
         if decoys := run.get("decoy_statements"):
             what += f" and {decoys:,} of decoys"
         versions = ", ".join(last["versions"][package] for package in ("anachron", "torch", "transformers"))

@@ -13,6 +13,7 @@ from anachron.analysis.statistics import MIN_CLUSTERS
 from anachron.data.updates.case_records import EditCase
 from anachron.evaluate.results import UNEDITED, method_label
 from anachron.io.files import Json, versions, write_bytes, write_manifest
+from anachron.report.outputs import write_printed
 from anachron.report.page.render import in_page, manifest_parts
 from anachron.report.table import UP, Column, Table, measured
 
@@ -90,8 +91,12 @@ def advice_lines(found: Advised) -> list[str]:
 
 
 def write_advice_page(found: Advised, cases: Sequence[EditCase], record: Json) -> Path:
-    """Write the page of advice below its folder; returns its path. cases: the updates, for the examples."""
+    """Write the page of advice below its folder, and beside it the tables (``markdown/NAME.md``, ``latex/NAME.tex``);
+    returns the page's path. cases: the updates, for the examples."""
     page = found.folder / PAGE
+    for name, table in (("gains", gains_table(found.ways)), ("costs", costs_table(found.ways))):
+        text = f"## {table.title}\n\n{table.markdown()}\n- {table.notes[0]}\n"
+        write_printed(page.parent, name, text, table.latex(name, f"{table.title}; {table.notes[0]}"))
     write_bytes(page, in_page("advice.html", advice_data(found, cases, record)).encode())
     write_manifest(page, command="advise", parameters=record["settings"], inputs={}, counts={"updates": found.updates})
     return page
