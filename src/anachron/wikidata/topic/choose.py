@@ -189,13 +189,14 @@ def ids_of_answer(answer: bytes | str | Json) -> tuple[str, ...]:
     `DataError` for an answer that is cut off or of another form, `ConfigError` where the query names no such variable
     or several.
     """
+    content: Any = answer
     if isinstance(answer, bytes | str):
         try:
-            answer = json.loads(answer)
+            content = json.loads(answer)
         except ValueError:
             raise DataError(f"the query service broke off its answer: {why_failed(answer)}") from None
     try:
-        names, rows = answer["head"]["vars"], answer["results"]["bindings"]
+        names, rows = content["head"]["vars"], content["results"]["bindings"]
         columns: dict[str, list[Any]] = {name: [row[name]["value"] for row in rows if name in row] for name in names}
     except (KeyError, TypeError):
         raise DataError(f"{str(answer)[:80]!r} is no answer to a SELECT in the form of SPARQL 1.1 results") from None
