@@ -1,0 +1,327 @@
+"""Entities as they stand today, or as they stood at the end of a day, and what became of each id.
+
+The forms that are expected of the services, as documented:
+
+* ``wbgetentities`` (help of api.php): 50 ids a request; the answer is keyed by the id that was asked for. An id without a
+  page has ``missing``; a merged one has the record of the other, with ``redirects: {from, to}``. With ``props=info`` a
+  record has no more than its page, last revision and time. What is too large for one answer is left out of it.
+* ``prop=revisions`` (help of api.php): revisions of one page, newest first, from a time on. One whose text was hidden has
+  ``sha1hidden``. A page that began later has none.
+* ``Special:EntityData/ID.json?revision=N``: the entity as of a revision; 404 for one that is hidden, 400 for one that is
+  a redirect.
+* ``list=logevents`` (help of api.php): a page that was deleted has an entry ``delete/delete``.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from anachron.core.errors import BackendError
+from anachron.wikidata.topic.kept import Kept
+from anachron.wikidata.topic.services import AT_ONCE, Services, decoded
+
+State = Literal["found", "merged", "deleted", "missing", "not yet", "hidden"]
+FULL = "info|labels|descriptions|aliases|claims|sitelinks|datatype"
+ORDER = ("type", "id", "datatype", "labels", "descriptions", "aliases", "claims", "sitelinks", "lastrevid", "modified")
+OTHER_STATES = (400,)  # of an entity at a revision that is a redirect
+PREFIXES = {"Q": "", "P": "Property:"}  # of the titles of their pages, where no page has shown another
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an id.
+
+    ``found``: ``revision`` is here, of the time ``modified``. ``merged``: into ``to``. ``deleted``: at ``modified``.
+    ``missing``: there never was one. ``not yet``: created after the day. ``hidden``: administrators hid the revision of
+    that day.
+    """
+
+    id: str
+    state: State
+    revision: int | None = None
+    modified: str | None = None
+    to: str | None = None
+
+
+class _Redirect(Struct):
+    to: str
+
+
+class _Head(Struct):
+    """What each record of an entity has, besides the entity."""
+
+    id: str
+    missing: Any = None
+    title: str | None = None
+    lastrevid: int | None = None
+    modified: str | None = None
+    redirects: _Redirect | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        return self.missing is not None and self.missing is not False
+
+
+class _Entities(Struct):
+    entities: dict[str, Raw]
+
+
+class _Revision(Struct):
+    revid: int
+    timestamp: str
+    sha1hidden: bool = False
+
+
+class _Page(Struct):
+    title: str
+    missing: bool = False
+    revisions: list[_Revision] = []
+
+
+class _Pages(Struct):
+    pages: list[_Page]
+
+
+class _Revisions(Struct):
+    query: _Pages
+
+
+class _Event(Struct):
+    timestamp: str
+
+
+class _Events(Struct):
+    logevents: list[_Event]
+
+
+class _Log(Struct):
+    query: _Events
+
+
+def in_order(ids: Iterable[str]) -> list[str]:
+    """Items, then properties, each by its number."""
+    return sorted(set(ids), key=lambda id: (id[0] != "Q", int(id[1:])))
+
+
+def dumped(record: Raw) -> bytes:
+    """An entity as the service gives it, in the dump's own form: its keys in the dump's order, without its page.
+
+    Only the outermost object is read; what it holds stays as it was written. Addresses of articles, which one service
+    gives and the other does not, are left out.
+    """
+    parts: dict[str, Any] = msgspec.json.decode(record, type=dict[str, Raw])
+    links = parts.get("sitelinks")
+    if links is not None and b'"url"' in bytes(links):
+        plain = msgspec.json.decode(links)
+        parts["sitelinks"] = {site: {k: v for k, v in link.items() if k != "url"} for site, link in plain.items()}
+    return msgspec.json.encode({name: parts[name] for name in ORDER if name in parts})
+
+
+class Resolver:
+    """Fetches entities of a run and says what became of their ids; `current` without a day, `as_of` with one."""
+
+    def __init__(self, services: Services, kept: Kept, day: str | None = None, progress: Progress | None = None) -> None:
+        self.services, self.kept, self.day = services, kept, day
+        self.progress = progress or (lambda done, total: None)
+        self._kind = "outcome today" if day is None else f"outcome {day}"
+        self.outcomes = {id: Outcome(**one) for id, one in kept.all(self._kind).items()}
+        self._prefixes = PREFIXES | kept.all("prefix")
+
+    def resolve(self, ids: Iterable[str]) -> dict[str, Outcome]:
+        """The outcomes of ids, and of those that they were merged into."""
+        wanted = dict.fromkeys(ids)
+        while left := [id for id in wanted if id not in self.outcomes]:
+            if self.day is None:
+                self._current(left)
+            else:
+                self._as_of(left, f"{self.day}T23:59:59Z")
+            wanted |= dict.fromkeys(to for id in wanted if (to := self.outcomes[id].to) is not None)
+        return {id: self.outcomes[id] for id in wanted}
+
+    # -- today -------------------------------------------------------------------------------------------------------
+
+    def _current(self, ids: list[str]) -> None:
+        known = self.kept.known(ids)
+        heads = self._heads([id for id in ids if id in known])
+        same = {id for id, head in heads.items() if self._is_here(head)}
+        with self.kept.answer():
+            for id in same:
+                self._settle(Outcome(id, "found", heads[id].lastrevid, heads[id].modified))
+        self._fetch([id for id in ids if id not in same])
+
+    def _is_here(self, head: _Head) -> bool:
+        return head.redirects is None and head.lastrevid is not None and self.kept.has_entity(head.id, head.lastrevid)
+
+    def _fetch(self, ids: list[str], until: str | None = None) -> None:
+        """Entities of today, 50 a request. until: what was changed later by now is left without an outcome."""
+        missing: list[str] = []
+        for records in self._batches("entities", ids, FULL):
+            with self.kept.answer():
+                for id, record, head in records:
+                    if head.is_missing:
+                        missing.append(id)
+                        continue
+                    self._learn(head)
+                    revision, modified = self._revision(id, head)
+                    if until is not None and (modified > until or head.redirects is not None):
+                        continue
+                    self.kept.put_entity(head.id, revision, dumped(record))
+                    self._settle(Outcome(head.id, "found", revision, modified))
+                    if head.redirects is not None:
+                        self._settle(Outcome(id, "merged", to=head.redirects.to))
+        self._missing(missing)
+
+    def _batches(self, kind: str, ids: list[str], props: str) -> Iterable[list[tuple[str, Raw, _Head]]]:
+        """Records of ids, a list an answer. What was too large for an answer is asked for again."""
+
+        def ask(some: list[str]) -> dict[str, Raw]:
+            asked = {"action": "wbgetentities", "ids": "|".join(some), "props": props}
+            return self.services.api(kind, _Entities, **asked).entities
+
+        while ids:
+            left: list[str] = []
+            parts = [ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE)]
+            for some, entities in self.services.map(ask, parts):
+                if not entities:
+                    raise self._wrong(some[0], "records of the ids, keyed by these", "none")
+                left += [id for id in some if id not in entities]
+                yield [(id, entities[id], self._head(id, entities[id])) for id in some if id in entities]
+                self.progress(len(self.outcomes), len(self.outcomes) + len(ids))
+            ids = left
+
+    def _heads(self, ids: list[str]) -> dict[str, _Head]:
+        """Which revision each id has today, 50 a request; ids that are missing have none. Once asked, it is kept."""
+        known = self.kept.all("head")
+        for records in self._batches("info", [id for id in ids if id not in known], "info"):
+            with self.kept.answer():
+                for id, record, head in records:
+                    known[id] = msgspec.to_builtins(head)
+                    self.kept.put("head", id, known[id])
+                    self._learn(head)
+        return {id: msgspec.convert(known[id], _Head) for id in ids}
+
+    def _head(self, id: str, record: Raw) -> _Head:
+        try:
+            return msgspec.json.decode(record, type=_Head)
+        except msgspec.MsgspecError as error:
+            raise self._wrong(id, "a record with id, lastrevid and modified, or missing", str(error)) from error
+
+    def _revision(self, id: str, head: _Head) -> tuple[int, str]:
+        if head.lastrevid is None or head.modified is None:
+            raise self._wrong(id, "a record with lastrevid and modified", "one without")
+        return head.lastrevid, head.modified
+
+    def _wrong(self, id: str, expected: str, got: str) -> BackendError:
+        return BackendError(f"{self.services.site.api}: of {id} is expected {expected}; the answer has {got}")
+
+    def _learn(self, head: _Head) -> None:
+        """How the titles of pages begin here, from one that is known: a Wikibase may have its items in any namespace."""
+        prefix = None if head.title is None else head.title.removesuffix(head.id)
+        if prefix is not None and prefix != self._prefixes.get(head.id[0]):
+            self._prefixes[head.id[0]] = prefix
+            self.kept.put("prefix", head.id[0], prefix)
+
+    def _title(self, id: str) -> str:
+        return self._prefixes.get(id[0], "") + id
+
+    def _missing(self, ids: list[str]) -> None:
+        """Which of the ids without a page were deleted: the log is asked for one title a request, as documented."""
+
+        def ask(id: str) -> list[_Event]:
+            asked = {"leaction": "delete/delete", "letitle": self._title(id), "lelimit": 1, "leprop": "timestamp"}
+            return self.services.api("log", _Log, action="query", list="logevents", **asked).query.logevents
+
+        for id, events in self.services.map(ask, ids):
+            with self.kept.answer():
+                deleted = events[0].timestamp if events else None
+                self._settle(Outcome(id, "deleted" if deleted else "missing", modified=deleted))
+
+    def _settle(self, outcome: Outcome) -> None:
+        self.kept.put(self._kind, outcome.id, asdict(outcome))
+        self.outcomes[outcome.id] = outcome
+
+    # -- as of a day -------------------------------------------------------------------------------------------------
+
+    def _as_of(self, ids: list[str], end: str) -> None:
+        heads = self._heads(ids)
+        self._missing([id for id in ids if heads[id].is_missing])
+        there = [id for id in ids if not heads[id].is_missing]
+        # What was not changed since then is asked for like what is of today, 50 a request.
+        same = [id for id in there if heads[id].redirects is None and self._revision(id, heads[id])[1] <= end]
+        here = {id for id in same if self._is_here(heads[id])}
+        with self.kept.answer():
+            for id in here:
+                self._settle(Outcome(id, "found", *self._revision(id, heads[id])))
+        self._fetch([id for id in same if id not in here], until=end)
+        self._history([id for id in there if id not in self.outcomes], heads, end)
+
+    def _history(self, ids: list[str], heads: dict[str, _Head], end: str) -> None:
+        """The last revision of each page up to a time, one page a request as documented, then the entity as of it."""
+        known: dict[str, Any] = self.kept.all("revision")
+
+        def ask(id: str) -> _Page:
+            asked = {"titles": self._title(id), "rvprop": "ids|timestamp|sha1", "rvlimit": 1, "rvstart": end}
+            asked |= {"action": "query", "prop": "revisions"}
+            pages = self.services.api("revisions", _Revisions, **asked).query.pages
+            if len(pages) != 1:
+                raise self._wrong(id, "one page", str(len(pages)))
+            return pages[0]
+
+        for id, page in self.services.map(ask, [id for id in ids if id not in known]):
+            with self.kept.answer():
+                known[id] = msgspec.to_builtins(page.revisions[0]) if page.revisions else None
+                self.kept.put("revision", id, known[id])
+                if page.missing:  # deleted since its head was asked for
+                    self._settle(Outcome(id, "deleted"))
+                elif not page.revisions:
+                    self._settle(Outcome(id, "not yet"))
+        wanted = []
+        for id in ids:
+            if id in self.outcomes:
+                continue
+            one = msgspec.convert(known[id], _Revision)
+            outcome = Outcome(id, "found", one.revid, one.timestamp)
+            if one.sha1hidden:
+                with self.kept.answer():
+                    self._settle(replace(outcome, state="hidden"))
+            elif self.kept.has_entity(id, one.revid):
+                with self.kept.answer():
+                    self._settle(outcome)
+            else:
+                wanted.append(outcome)
+        self._at_revisions(wanted, heads)
+
+    def _at_revisions(self, wanted: list[Outcome], heads: dict[str, _Head]) -> None:
+        def ask(one: Outcome) -> tuple[Outcome, Raw | None]:
+            address = self.services.site.entity(one.id, one.revision or 0)
+            response = self.services.get("entity_at_revision", address, allowed=OTHER_STATES)
+            if response is None:
+                return replace(one, state="hidden"), None
+            if response.status_code in OTHER_STATES:
+                other = heads[one.id].redirects
+                return replace(one, state="merged", to=None if other is None else other.to), None
+            entities = decoded(response, _Entities).entities
+            if one.id not in entities or self._head(one.id, entities[one.id]).lastrevid != one.revision:
+                raise BackendError(f"{address}: expected the entity {one.id} at this revision; the answer has another")
+            return one, entities[one.id]
+
+        for _, (outcome, record) in self.services.map(ask, wanted):
+            with self.kept.answer():
+                if record is not None:
+                    self.kept.put_entity(outcome.id, outcome.revision or 0, dumped(record))
+                self._settle(outcome)
+            self.progress(len(self.outcomes), len(self.outcomes) + len(wanted))
+
+
+def current(services: Services, kept: Kept, ids: Iterable[str]) -> dict[str, Outcome]:
+    """What became of ids by today, and of those that they were merged into; the entities that are found are kept."""
+    return Resolver(services, kept).resolve(ids)
+
+
+def as_of(services: Services, kept: Kept, ids: Iterable[str], day: str) -> dict[str, Outcome]:
+    """What had become of ids by the end of a day (YYYY-MM-DD, UTC), and of those that they were merged into."""
+    return Resolver(services, kept, day).resolve(ids)
