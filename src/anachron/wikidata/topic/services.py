@@ -92,11 +92,13 @@ class Services:
         return answer
 
     def api(self, kind: str, form: type[Result], **params: Any) -> Result:
-        """What api.php answers, in the form of a msgspec struct. Raises `BackendError` for its errors and other forms."""
+        """What api.php answers, as a msgspec struct. Raises `BackendError` for its errors and for other forms."""
         params = {"format": "json", "formatversion": 2, "maxlag": MAXLAG, **params}
         response = self.get(kind, self.site.api, params, check=_check_api)
         if response is None:
-            raise BackendError(f"{self.site.api}: no such page (404); check --site: it is the address before /w/api.php")
+            raise BackendError(
+                f"{self.site.api}: no such page (404); check --site: it is the address before /w/api.php"
+            )
         return decoded(response, form)
 
     def map(self, call: Callable[[Thing], Result], things: Iterable[Thing]) -> Iterator[tuple[Thing, Result]]:
