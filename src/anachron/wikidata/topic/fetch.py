@@ -214,7 +214,9 @@ def _ids(topic: Topic, services: Services, kept: Kept) -> list[str]:
     if address is None:
         raise ConfigError(f"{services.site.url} has no query service that is known; give its address, or --items")
     accept = "application/sparql-results+json"
-    response = services.get("query", address, {"query": query}, accept=accept, allowed=QUERY_FAILS)
+    # Half an answer means that the time was up, which another try would not change.
+    asked = {"accept": accept, "allowed": QUERY_FAILS, "check": lambda response: None}
+    response = services.get("query", address, {"query": query}, **asked)
     if response is None or response.status_code in QUERY_FAILS:
         state, why = (404, "no such page") if response is None else (response.status_code, why_failed(response.content))
         raise BackendError(f"{address}: the query service answers {state}: {why}")
