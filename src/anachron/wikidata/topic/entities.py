@@ -2,17 +2,18 @@
 
 The forms that are expected of the services, as documented:
 
-* ``wbgetentities`` (help of api.php): 50 ids a request; the answer is keyed by the id that was asked for. An id without a
-  page has ``missing``; a merged one has the record of the other, with ``redirects: {from, to}``. With ``props=info`` a
-  record has no more than its page, last revision and time. What is too large for one answer is left out of it.
-* ``prop=revisions`` (help of api.php): revisions of one page, newest first, from a time on. One whose text was hidden has
-  ``sha1hidden``. A page that began later has none.
-* ``Special:EntityData/ID.json?revision=N``: the entity as of a revision; 404 for one that is hidden, 400 for one that is
-  a redirect.
+* ``wbgetentities`` (help of api.php): 50 ids a request; the answer is keyed by the id that was asked for. An id
+  without a page has ``missing``; a merged one has the record of the other, with ``redirects: {from, to}``. With
+  ``props=info`` a record has its page, last revision and time alone. What is too large for one answer is left out.
+* ``prop=revisions`` (help of api.php): revisions of one page, newest first, from a time on. One whose text was hidden
+  has ``sha1hidden``. A page that began later has none.
+* ``Special:EntityData/ID.json?revision=N``: the entity as of a revision; 404 for one that is hidden, 400 for one that
+  is a redirect.
 * ``list=logevents`` (help of api.php): a page that was deleted has an entry ``delete/delete``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -124,16 +125,19 @@ def dumped(record: Raw) -> bytes:
 class Resolver:
     """Fetches entities of a run and says what became of their ids; `current` without a day, `as_of` with one."""
 
-    def __init__(self, services: Services, kept: Kept, day: str | None = None, progress: Progress | None = None) -> None:
+    def __init__(self, services: Services, kept: Kept, day: str | None = None) -> None:
         self.services, self.kept, self.day = services, kept, day
-        self.progress = progress or (lambda done, total: None)
         self._kind = "outcome today" if day is None else f"outcome {day}"
         self.outcomes = {id: Outcome(**one) for id, one in kept.all(self._kind).items()}
         self._prefixes = PREFIXES | kept.all("prefix")
 
-    def resolve(self, ids: Iterable[str]) -> dict[str, Outcome]:
-        """The outcomes of ids, and of those that they were merged into."""
+    def resolve(self, ids: Iterable[str], progress: Progress = lambda done, total: None) -> dict[str, Outcome]:
+        """The outcomes of ids, and of those that they were merged into.
+
+        progress: told how many answers about single entities are there, and how many are to come as far as is known.
+        """
         wanted = dict.fromkeys(ids)
+        self._progress, self._done, self._total = progress, 0, len(wanted)
         while left := [id for id in wanted if id not in self.outcomes]:
             if self.day is None:
                 self._current(left)
@@ -148,7 +152,7 @@ class Resolver:
         known = self.kept.known(ids)
         heads = self._heads([id for id in ids if id in known])
         same = {id for id, head in heads.items() if self._is_here(head)}
-        with self.kept.answer():
+        with self._answer():
             for id in same:
                 self._settle(Outcome(id, "found", heads[id].lastrevid, heads[id].modified))
         self._fetch([id for id in ids if id not in same])
@@ -160,7 +164,7 @@ class Resolver:
         """Entities of today, 50 a request. until: what was changed later by now is left without an outcome."""
         missing: list[str] = []
         for records in self._batches("entities", ids, FULL):
-            with self.kept.answer():
+            with self._answer():
                 for id, record, head in records:
                     if head.is_missing:
                         missing.append(id)
@@ -190,15 +194,14 @@ class Resolver:
                     raise self._wrong(some[0], "records of the ids, keyed by these", "none")
                 left += [id for id in some if id not in entities]
                 yield [(id, entities[id], self._head(id, entities[id])) for id in some if id in entities]
-                self.progress(len(self.outcomes), len(self.outcomes) + len(ids))
             ids = left
 
     def _heads(self, ids: list[str]) -> dict[str, _Head]:
         """Which revision each id has today, 50 a request; ids that are missing have none. Once asked, it is kept."""
         known = self.kept.all("head")
         for records in self._batches("info", [id for id in ids if id not in known], "info"):
-            with self.kept.answer():
-                for id, record, head in records:
+            with self._answer():
+                for id, _, head in records:
                     known[id] = msgspec.to_builtins(head)
                     self.kept.put("head", id, known[id])
                     self._learn(head)
@@ -219,7 +222,7 @@ class Resolver:
         return BackendError(f"{self.services.site.api}: of {id} is expected {expected}; the answer has {got}")
 
     def _learn(self, head: _Head) -> None:
-        """How the titles of pages begin here, from one that is known: a Wikibase may have its items in any namespace."""
+        """How titles of pages begin here, from one that is known: a Wikibase may have its items in any namespace."""
         prefix = None if head.title is None else head.title.removesuffix(head.id)
         if prefix is not None and prefix != self._prefixes.get(head.id[0]):
             self._prefixes[head.id[0]] = prefix
@@ -236,13 +239,22 @@ class Resolver:
             return self.services.api("log", _Log, action="query", list="logevents", **asked).query.logevents
 
         for id, events in self.services.map(ask, ids):
-            with self.kept.answer():
+            with self._answer():
                 deleted = events[0].timestamp if events else None
                 self._settle(Outcome(id, "deleted" if deleted else "missing", modified=deleted))
+
+    @contextmanager
+    def _answer(self) -> Iterator[None]:
+        """What an answer says is kept as a whole, with the number of requests that there were up to it."""
+        with self.kept.answer():
+            yield
+            self.kept.put("requests", "", self.services.counts)
+        self._progress(self._done, max(self._total, self._done))
 
     def _settle(self, outcome: Outcome) -> None:
         self.kept.put(self._kind, outcome.id, asdict(outcome))
         self.outcomes[outcome.id] = outcome
+        self._done += 1
 
     # -- as of a day -------------------------------------------------------------------------------------------------
 
@@ -253,7 +265,7 @@ class Resolver:
         # What was not changed since then is asked for like what is of today, 50 a request.
         same = [id for id in there if heads[id].redirects is None and self._revision(id, heads[id])[1] <= end]
         here = {id for id in same if self._is_here(heads[id])}
-        with self.kept.answer():
+        with self._answer():
             for id in here:
                 self._settle(Outcome(id, "found", *self._revision(id, heads[id])))
         self._fetch([id for id in same if id not in here], until=end)
@@ -271,8 +283,11 @@ class Resolver:
                 raise self._wrong(id, "one page", str(len(pages)))
             return pages[0]
 
-        for id, page in self.services.map(ask, [id for id in ids if id not in known]):
-            with self.kept.answer():
+        asked_for = [id for id in ids if id not in known]
+        self._total += len(asked_for)
+        for id, page in self.services.map(ask, asked_for):
+            with self._answer():
+                self._done += 1
                 known[id] = msgspec.to_builtins(page.revisions[0]) if page.revisions else None
                 self.kept.put("revision", id, known[id])
                 if page.missing:  # deleted since its head was asked for
@@ -286,10 +301,10 @@ class Resolver:
             one = msgspec.convert(known[id], _Revision)
             outcome = Outcome(id, "found", one.revid, one.timestamp)
             if one.sha1hidden:
-                with self.kept.answer():
+                with self._answer():
                     self._settle(replace(outcome, state="hidden"))
             elif self.kept.has_entity(id, one.revid):
-                with self.kept.answer():
+                with self._answer():
                     self._settle(outcome)
             else:
                 wanted.append(outcome)
@@ -310,11 +325,10 @@ class Resolver:
             return one, entities[one.id]
 
         for _, (outcome, record) in self.services.map(ask, wanted):
-            with self.kept.answer():
+            with self._answer():
                 if record is not None:
                     self.kept.put_entity(outcome.id, outcome.revision or 0, dumped(record))
                 self._settle(outcome)
-            self.progress(len(self.outcomes), len(self.outcomes) + len(wanted))
 
 
 def current(services: Services, kept: Kept, ids: Iterable[str]) -> dict[str, Outcome]:

@@ -1,34 +1,297 @@
 """A topic fetched: its entities and what they need as a small dump, and that dump ingested into a snapshot folder.
 
-    OUT/topic.json.gz  the entities, in the dump's own form: all that was fetched, so nothing of it is asked for again
-    OUT/topic.csv      what became of each id: id, part (topic, needed), state, revision, modified, merged into
-    OUT/manifest.json  of the snapshot, with ``topic``: how it was chosen, where and when it was fetched, counts
-    OUT/.fetch/        while unfinished: answers so far, unless they are kept elsewhere
+OUT/topic.json.gz  the entities, in the dump's own form: repeatable without the network
+OUT/topic.csv      what became of each id: id, part (topic, needed), state, revision, modified, merged_into
+OUT/manifest.json  of the snapshot, with ``topic``: how it was chosen, where and when it was fetched, counts
+OUT/.fetch/        while unfinished: which job this is; the answers lie in the cache (`anachron.wikidata.topic.kept`)
 """
 
-import csv
-import gzip
-import io
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from datetime import date as Day
+from math import ceil
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import polars as pl
+from isal import igzip
 
-from anachron.core.errors import ConfigError, DataError
-from anachron.io.files import Json, atomic, read_json, write_bytes
-from anachron.io.jobs import Callbacks, begin, discard, locked, now, refuse_others
-from anachron.wikidata.fetching.sources import parse_day
+from anachron.core.errors import BackendError, ConfigError, DataError
+from anachron.io.files import Json, atomic, read_json
+from anachron.io.jobs import Callbacks, begin, begun, discard, locked, refuse_others
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
-from anachron.wikidata.reading.streams import text_of
-from anachron.wikidata.topic.choose import Topic, ids_of_answer
-from anachron.wikidata.topic.closure import Closure
+from anachron.wikidata.topic.choose import Topic, ids_of_answer, why_failed
+from anachron.wikidata.topic.closure import CLASS_ROUNDS, Closure
 from anachron.wikidata.topic.entities import Outcome, Resolver, in_order
-from anachron.wikidata.topic.kept import Kept
-from anachron.wikidata.topic.services import AT_ONCE, Services, decoded
+from anachron.wikidata.topic.kept import Kept, default_cache, file_of
+from anachron.wikidata.topic.services import AT_ONCE, Services
 from anachron.wikidata.topic.site import Site
+
+DUMP, TABLE, WORK = "topic.json.gz", "topic.csv", ".fetch"
+MOST = 50_000  # entities of a topic, unless more are allowed
+QUERY_FAILS = (400, 414, 500)  # states by which a query service says what is wrong with a query
+SCHEMA = {
+    "id": pl.String, "part": pl.String, "state": pl.String, "revision": pl.Int64, "modified": pl.String,
+    "merged_into": pl.String,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TopicSettings:
+    """How a topic is fetched, and what of it goes into the snapshot.
+
+    as_of: the day at whose end (UTC) the entities stood as they are wanted; today without one. wiki, language: those of
+    `anachron.wikidata.reading.settings.IngestSettings`. at_a_time: requests on their way at once. most: entities in
+    all. cache: folder of what was fetched, by default in the user's cache folder. since: an earlier snapshot of a
+    topic, whose entities are asked for only where they changed. dry_run: fetch the items themselves, count what else is
+    needed, and write nothing. Raises `ConfigError` for a day that is none or is to come.
+    """
+
+    as_of: str | None = None
+    wiki: str = "all"
+    language: str = "en"
+    site: Site = field(default_factory=Site)
+    at_a_time: int = 1
+    most: int = MOST
+    web: FetchSettings = field(default_factory=FetchSettings)
+    cache: Path | None = None
+    since: Path | None = None
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.as_of is not None:
+            today = datetime.now(UTC).date()
+            try:
+                day = Day.fromisoformat(self.as_of)
+            except ValueError:
+                raise ConfigError(f"--as-of {self.as_of!r}: give a day as YYYY-MM-DD") from None
+            if day > today or day.isoformat() != self.as_of:
+                raise ConfigError(f"--as-of {self.as_of}: give a day as YYYY-MM-DD, up to {today.isoformat()} (UTC)")
+        IngestSettings("2000", self.wiki, self.language)  # what is wrong with these shows before anything is fetched
+        if self.most < 1:
+            raise ConfigError(f"--most {self.most}: give at least 1 entity")
+
+
+@dataclass(frozen=True)
+class FetchedTopic:
+    """A snapshot folder and what became of each id.
+
+    outcomes: ``id, part, state, revision, modified, merged_into``; part is ``topic`` or ``needed``. requests: answered
+    ones, by kind, of all calls that it took; of a dry run those that are to come, and ``seconds`` they may take.
+    """
+
+    snapshot: Path
+    outcomes: pl.DataFrame
+    requests: dict[str, int]
+    manifest: Json
+    seconds: float | None = None
+
+    def states(self) -> dict[str, int]:
+        """How many of the topic's own ids came to each state."""
+        return dict(Counter(self.outcomes.filter(pl.col("part") == "topic")["state"].sort()))
+
+
+def fetch_topic(
+    topic: Topic, out: Path | str, settings: TopicSettings | None = None, callbacks: Callbacks | None = None
+) -> FetchedTopic:
+    """Fetch a topic into a snapshot folder. One that is complete is left as it is; one that was interrupted goes on.
+
+    callbacks: told what is done, and of pauses that a service asks for. Needs the extra ``wikidata``.
+
+    Raises `ConfigError` for a folder of something else, no contact, or more entities than allowed; `DataError` where no
+    item can be had; `BackendError` where a service keeps failing, refuses, or answers in another form than documented.
+    """
+    settings, callbacks, out = settings or TopicSettings(), callbacks or Callbacks(), Path(out)
+    if settings.dry_run:
+        return _planned(topic, out, settings, callbacks)
+    identity = {
+        "chosen": topic.describe(), "site": settings.site.url, "as_of": settings.as_of, "wiki": settings.wiki,
+        "language": settings.language,
+    }  # fmt: skip
+    if (out / "manifest.json").is_file():
+        return _complete(out, identity, callbacks)
+    with locked(out / ".fetch.lock", out, remove=True):
+        _refuse_strangers(out)
+        new = begun(out / WORK) is None
+        record = begin(out / WORK, identity)
+        with _opened(settings, f"{out.absolute()} {record['started']}") as (services, kept):
+            if new:
+                kept.forget()  # what a folder of this name left, which was removed since
+            services.counts.update(kept.get("requests") or {})
+            _seed(kept, settings)
+            ids = _ids(topic, services, kept)
+            resolver = Resolver(services, kept, settings.as_of)
+            with callbacks.bar("items") as bar:
+                outcomes = resolver.resolve(ids, bar.progress)
+            items = _items(ids, outcomes)
+            closure = _closure(topic, resolver, kept, settings.most)
+            with callbacks.bar("what they need") as bar:
+                outcomes = closure.follow(items, bar.progress) | outcomes
+            table = _table(outcomes, {*ids, *(one.id for one in items)})
+            with atomic(out / TABLE) as path:
+                table.write_csv(path)
+            _write_dump(out / DUMP, kept, outcomes)
+            about = identity | {
+                "fetched": record["started"], "states": dict(Counter(outcomes[id].state for id in ids)),
+                "needed": closure.counts, "requests": dict(sorted(services.counts.items())),
+            }  # fmt: skip
+            day, listed = settings.as_of or record["started"][:10], frozenset(one.id for one in items)
+            chosen = IngestSettings(day, settings.wiki, settings.language, entities=listed)
+            manifest = ingest(out / DUMP, out, chosen, workers=1, callbacks=callbacks, more={"topic": about})
+            kept.forget()
+        discard(out / WORK)
+    return FetchedTopic(out, table, about["requests"], manifest)
+
+
+def _refuse_strangers(out: Path) -> None:
+    """Raise `ConfigError`, before anything is fetched, where the folder holds what is no work on a topic."""
+    names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+    if names and begun(out / WORK) is None:
+        raise ConfigError(f"{out} is not empty ({', '.join(names[:3])}); choose another --out or remove the folder")
+
+
+def _complete(out: Path, identity: Json, callbacks: Callbacks) -> FetchedTopic:
+    """What lies in a folder that is complete."""
+    manifest = read_json(out / "manifest.json")
+    known = manifest.get("topic")
+    if not isinstance(known, dict):
+        raise ConfigError(f"{out} holds a snapshot of a dump; choose another --out")
+    refuse_others(out, {name: known.get(name) for name in identity}, identity, "a topic")
+    discard(out / WORK)  # where the last step did not come to its end
+    if identity["as_of"] is None:
+        callbacks.notice(
+            f"{out} is complete, as of {manifest['date']}; for what changed since then, choose another --out with "
+            f"--earlier {out}"
+        )
+    return FetchedTopic(out, pl.read_csv(out / TABLE, schema=SCHEMA), known["requests"], manifest)
+
+
+@contextmanager
+def _opened(settings: TopicSettings, run: str) -> Iterator[tuple[Services, Kept]]:
+    file = file_of(settings.cache or default_cache(), settings.site.url)
+    with Services(settings.site, settings.web, settings.at_a_time) as services, Kept(file, run) as kept:
+        yield services, kept
+
+
+def _seed(kept: Kept, settings: TopicSettings) -> None:
+    """Take over the entities of an earlier snapshot: what has not changed since need not be fetched."""
+    if settings.since is None or kept.get("seeded"):
+        return
+    dump = settings.since / DUMP
+    site = read_json(settings.since / "manifest.json").get("topic", {}).get("site") if dump.is_file() else None
+    if site != settings.site.url:
+        raise ConfigError(
+            f"{settings.since} is no complete topic of {settings.site.url}; give the folder of an earlier "
+            "wikidata fetch"
+        )
+    head = msgspec.json.Decoder(_Line).decode
+    with igzip.open(dump, "rb") as lines, kept.answer():
+        for line in lines:
+            if line := line.strip(b",\n[]"):
+                one = head(line)
+                kept.put_entity(one.id, one.lastrevid, line)
+        kept.put("seeded", "", True)
+
+
+class _Line(msgspec.Struct):
+    id: str
+    lastrevid: int
+
+
+def _ids(topic: Topic, services: Services, kept: Kept) -> list[str]:
+    """The ids of the topic, of a query as it answered when it was first asked."""
+    if (query := topic.sparql()) is None:
+        return list(topic.items)
+    if (known := kept.get("ids")) is not None:
+        return list(known)
+    address = services.site.sparql
+    if address is None:
+        raise ConfigError(f"{services.site.url} has no query service that is known; give its address, or --items")
+    accept = "application/sparql-results+json"
+    # Half an answer means that the time was up, which another try would not change.
+    asked = {"accept": accept, "allowed": QUERY_FAILS, "check": lambda response: None}
+    response = services.get("query", address, {"query": query}, **asked)
+    if response is None or response.status_code in QUERY_FAILS:
+        state, why = (404, "no such page") if response is None else (response.status_code, why_failed(response.content))
+        raise BackendError(f"{address}: the query service answers {state}: {why}")
+    ids = topic.found(ids_of_answer(response.content)).items
+    with kept.answer():
+        kept.put("ids", "", ids)
+        kept.put("requests", "", services.counts)
+    return list(ids)
+
+
+def _closure(topic: Topic, resolver: Resolver, kept: Kept, most: int) -> Closure:
+    relations = frozenset((topic.found_by or topic).with_)
+    return Closure(resolver.resolve, lambda one: kept.entity(one.id, one.revision or 0), relations, most)
+
+
+def _items(ids: Iterable[str], outcomes: dict[str, Outcome]) -> list[Outcome]:
+    """The items that can be had, in order; of one that was merged, the other."""
+    there = [outcomes.get(outcomes[id].to or id) for id in ids]
+    found = {one.id: one for one in there if one is not None and one.state == "found"}
+    if not found:
+        states = ", ".join(f"{number:,} {state}" for state, number in Counter(outcomes[id].state for id in ids).items())
+        raise DataError(f"none of the items of the topic can be had: {states}; check the ids, the day and --site")
+    return [found[id] for id in in_order(found)]
+
+
+def _planned(topic: Topic, out: Path, settings: TopicSettings, callbacks: Callbacks) -> FetchedTopic:
+    """The requests that are to come, by the items as they stand today."""
+    with _opened(settings, f"dry run {secrets.token_hex(8)}") as (services, kept):
+        try:
+            ids = _ids(topic, services, kept)
+            with callbacks.bar("items") as bar:
+                resolver = Resolver(services, kept)
+                outcomes = resolver.resolve(ids, bar.progress)
+            closure = _closure(topic, resolver, kept, settings.most)
+            items = _items(ids, outcomes)
+            rounds = [{one.id for one in items}, closure.first(items).all()]
+            counts, known = closure.counts, [len(kept.known(ids)) for ids in rounds]
+        finally:
+            kept.forget()
+        sizes = [len(ids) for ids in rounds]
+        heads = sizes if settings.as_of else known
+        bodies = [size - there for size, there in zip(sizes, known, strict=True)]
+        planned = {"info": _batches(heads), "entities": _batches(bodies) + CLASS_ROUNDS}
+        if settings.as_of:  # at most: what was not changed since that day is among the entities
+            planned |= {"revisions": sum(sizes), "entity_at_revision": sum(sizes), "entities": CLASS_ROUNDS}
+        each = services.seconds / max(1, services.counts.total()) / settings.at_a_time
+    manifest = {"dry_run": True, "needed": counts, "asked": dict(services.counts)}
+    table = _table(outcomes, {*ids, *rounds[0]})
+    return FetchedTopic(out, table, planned, manifest, sum(planned.values()) * each)
+
+
+def _batches(sizes: Iterable[int]) -> int:
+    return sum(ceil(size / AT_ONCE) for size in sizes)
+
+
+def _table(outcomes: dict[str, Outcome], own: set[str]) -> pl.DataFrame:
+    rows = [outcomes[id] for id in in_order(outcomes)]
+    return pl.DataFrame(
+        [
+            (one.id, "topic" if one.id in own else "needed", one.state, one.revision, one.modified, one.to)
+            for one in rows
+        ],
+        schema=SCHEMA, orient="row",
+    )  # fmt: skip
+
+
+def _write_dump(path: Path, kept: Kept, outcomes: dict[str, Outcome]) -> None:
+    """Write the entities that were found as a dump, in their order; the same entities give the same bytes."""
+    found = [outcomes[id] for id in in_order(outcomes) if outcomes[id].state == "found"]
+    with (
+        atomic(path) as temporary,
+        temporary.open("wb") as file,
+        igzip.IGzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
+    ):
+        for place, one in enumerate(found):
+            packed.write(b",\n" if place else b"[\n")
+            packed.write(kept.entity(one.id, one.revision or 0))
+        packed.write(b"\n]\n")

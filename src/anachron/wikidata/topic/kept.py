@@ -1,10 +1,12 @@
-"""What was fetched, in one SQLite file: an answer is there the moment it is written, so a kill loses the one on its way.
+"""What was fetched, in one SQLite file a site: an answer is there as soon as it came, so a kill loses none.
 
-Two tables. Entities are keyed by id and revision: what a revision holds never changes, so runs may share them. All other
-answers (the ids of a query, which revision an id has) hold for one run, which a resumed call goes on with.
+Two tables. Entities are keyed by id and revision: what a revision holds never changes, so runs may share them. All
+other answers (the ids of a query, which revision an id has) hold for one run, which a resumed call goes on with.
 """
 
 import json
+import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -18,8 +20,20 @@ from anachron.core.errors import BackendError, DataError
 FORMAT = 1  # of the file
 _TABLES = """
 create table if not exists entities (id text, revision integer, body blob, primary key (id, revision)) without rowid;
-create table if not exists answers (run text, kind text, key text, value text, primary key (run, kind, key)) without rowid;
+create table if not exists answers
+    (run text, kind text, key text, value text, primary key (run, kind, key)) without rowid;
 """
+
+
+def default_cache() -> Path:
+    """The folder of what was fetched, unless said otherwise: in the user's cache folder, for all topics together."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "anachron" / "wikidata"
+
+
+def file_of(cache: Path, url: str) -> Path:
+    """The file of a site in that folder."""
+    return cache / f"{re.sub('[^a-z0-9.-]+', '_', url.partition('//')[2].casefold())}.sqlite"
 
 
 class Kept:
@@ -34,7 +48,7 @@ class Kept:
     def __enter__(self) -> Self:
         with self._ours():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = sqlite3.connect(self.path, isolation_level=None)
+            self._file = sqlite3.connect(self.path, timeout=60, isolation_level=None)
             version = self._file.execute("pragma user_version").fetchone()[0]
             if version not in (0, FORMAT):
                 raise DataError(f"{self.path}: of format {version}, this version reads {FORMAT}; remove it")

@@ -15,6 +15,8 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import msgspec
+
 from anachron.core.errors import BackendError, ConfigError
 from anachron.io.retries import Failure
 from anachron.io.servers import retry_after
@@ -42,6 +44,10 @@ def contact_of(given: str | None) -> str:
             f"or set it once: export {CONTACT}=you@example.org"
         )
     return contact
+
+
+class _Said(msgspec.Struct):
+    error: dict[str, Any] | None = None
 
 
 class Services:
@@ -75,28 +81,29 @@ class Services:
         *,
         accept: str = "application/json",
         allowed: tuple[int, ...] = (),
-        check: "Callable[[httpx2.Response], None]" = lambda response: None,
+        check: "Callable[[httpx2.Response], None] | None" = None,
     ) -> "httpx2.Response | None":
         """An answer; ``None`` where there is nothing (404). The arguments are those of `request` of the downloads.
 
-        kind: ``entities``, ``info``, ``revisions``, ``entity_at_revision``, ``log``, ``query`` or ``views``, for the
+        check: by default that the answer is whole JSON; half of one is asked for again. kind: ``entities``, ``info``, ``revisions``, ``entity_at_revision``, ``log``, ``query`` or ``views``, for the
         counts. Raises `BackendError` where the service keeps failing or refuses.
         """
         begun = time.monotonic()
-        answer = request(
-            self._client, self.web, "GET", url, params, headers={"Accept": accept}, allowed=allowed, check=check
-        )
+        headers, check = {"Accept": accept}, check or _check_whole
+        answer = request(self._client, self.web, "GET", url, params, headers=headers, allowed=allowed, check=check)
         with self._lock:
             self.counts[kind] += 1
             self.seconds += time.monotonic() - begun
         return answer
 
     def api(self, kind: str, form: type[Result], **params: Any) -> Result:
-        """What api.php answers, in the form of a msgspec struct. Raises `BackendError` for its errors and other forms."""
+        """What api.php answers, as a msgspec struct. Raises `BackendError` for its errors and for other forms."""
         params = {"format": "json", "formatversion": 2, "maxlag": MAXLAG, **params}
         response = self.get(kind, self.site.api, params, check=_check_api)
         if response is None:
-            raise BackendError(f"{self.site.api}: no such page (404); check --site: it is the address before /w/api.php")
+            raise BackendError(
+                f"{self.site.api}: no such page (404); check --site: it is the address before /w/api.php"
+            )
         return decoded(response, form)
 
     def map(self, call: Callable[[Thing], Result], things: Iterable[Thing]) -> Iterator[tuple[Thing, Result]]:
@@ -123,8 +130,6 @@ class Services:
 
 def decoded(response: "httpx2.Response", form: type[Result]) -> Result:
     """A JSON answer as a msgspec type. Raises `BackendError`, with what was expected, for any other."""
-    import msgspec
-
     try:
         return msgspec.json.decode(response.content, type=form)
     except msgspec.MsgspecError as error:
@@ -140,20 +145,24 @@ def _shown(response: "httpx2.Response") -> str:
     return repr(text[:SHOWN])
 
 
-def _check_api(response: "httpx2.Response") -> None:
-    """Raise `Failure` for an error that passes or half an answer, `BackendError` for any other error."""
-    import msgspec
-
+def _check_whole(response: "httpx2.Response") -> None:
+    """Raise `Failure` for what is not whole JSON."""
     try:
-        said = msgspec.json.decode(response.content, type=dict[str, msgspec.Raw])
-        error = msgspec.json.decode(said["error"], type=dict[str, Any]) if "error" in said else None
-    except msgspec.ValidationError:
+        msgspec.json.decode(response.content, type=msgspec.Raw)
+    except msgspec.MsgspecError as error:
+        raise Failure(f"the answer is not whole JSON ({error}): {_shown(response)}") from error
+
+
+def _check_api(response: "httpx2.Response") -> None:
+    """Raise `Failure` for half an answer and errors that pass, `BackendError` for any other error."""
+    _check_whole(response)
+    try:
+        error = msgspec.json.decode(response.content, type=_Said).error
+    except msgspec.MsgspecError:
         return  # JSON of another form, which whoever asked says in words
-    except msgspec.MsgspecError as broken:
-        raise Failure(f"the answer is not whole ({broken}): {_shown(response)}") from broken
     if error is None:
         return
-    code, info = str(error.get("code")), str(error.get("info"))
+    code, info = error.get("code", ""), error.get("info", "")
     if code.startswith(PASSING):
         # a server that is behind is asked again after 5 seconds at least, as its manual says
         raise Failure(f"the server answers {code} ({info})", max(retry_after(response.headers) or 0.0, MAXLAG))
