@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from anachron.cli.commands import TOPIC
+from anachron.cli.commands import COMMON, TOPIC
 from anachron.cli.options import split_commas
 
 if TYPE_CHECKING:
+    from anachron.io.stores import Place
     from anachron.wikidata.topic.choose import Topic
+    from anachron.wikidata.topic.days import Days
+    from anachron.wikidata.topic.fetch import FetchedTopic, TopicSettings
 
 Contact = Annotated[
     str | None,
@@ -19,6 +22,14 @@ Contact = Annotated[
         "the environment."
     ),
 ]
+TopicDay = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", help="Of a topic: the day, YYYY-MM-DD, at whose end (UTC) its items stood as they are taken. "
+        "Default: now."
+    ),
+]  # fmt: skip
+LabelLanguage = Annotated[str, typer.Option(help="Language of labels and descriptions.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +43,7 @@ class TopicOptions:
             "--topic",
             help="Items: ids (Q30,Q142), a file of ids, a query (FILE.rq), or in words: 'instances of Q3624078 with "
             "P6,P35 in Q46 since 1990'.",
+            rich_help_panel=COMMON,
         ),
     ] = None
     items: Annotated[
@@ -53,11 +65,14 @@ class TopicOptions:
         int | None,
         typer.Option(help="Of these, those of which such a statement begins or ends in this year or later."),
     ] = None
-    site: Annotated[str, typer.Option(help="Address of the Wikibase.")] = "https://www.wikidata.org"
-    sparql_url: Annotated[
+    site: Annotated[str | None, typer.Option(help="Address of the Wikibase. Default: Wikidata.")] = None
+    sparql: Annotated[
         str | None, typer.Option(help="Address of its query service. Default: Wikidata's; none of another Wikibase.")
     ] = None
     contact: Contact = None
+    views: Annotated[
+        str | None, typer.Option(help="Address of its page views. Default: Wikimedia's; none of another Wikibase.")
+    ] = None
     requests: Annotated[int, typer.Option(min=1, help="Requests at a time; Wikimedia asks for one.")] = 1
 
     @property
@@ -85,16 +100,75 @@ class TopicOptions:
             since=self.since,
         )
 
-    def settings(self, **more: Any) -> Any:
-        """`anachron.wikidata.topic.fetch.TopicSettings` of the site, the contact and the requests. more: its others."""
+    def settings(self, **more: Any) -> "TopicSettings":
+        """How the topic is fetched. more: the settings that are no options of this group."""
         from anachron.cli.output import say
         from anachron.wikidata.fetching.web import FetchSettings
         from anachron.wikidata.topic.fetch import TopicSettings
         from anachron.wikidata.topic.site import Site
 
-        site = Site(self.site) if self.sparql_url is None else Site(self.site, sparql=self.sparql_url)
+        addresses = {"url": self.site, "sparql": self.sparql, "views": self.views}
+        site = Site(**{name: address for name, address in addresses.items() if address is not None})
         web = FetchSettings(contact=self.contact, note=say)
         return TopicSettings(site=site, at_a_time=self.requests, web=web, **more)
+
+    def fetched(self, folder: Path, *, popularity: bool = False, **more: Any) -> Path:
+        """The snapshot of the topic, fetched into a folder, if wanted with page views. more: as of `settings`."""
+        from anachron.cli.output import on_screen
+        from anachron.wikidata.topic.days import add_popularity
+        from anachron.wikidata.topic.fetch import fetch_topic
+
+        topic, settings = self.topic(), self.settings(**more)
+        tell_query(topic)
+        found = fetch_topic(topic, folder, settings, on_screen())
+        tell_fetched(found)
+        if popularity:
+            add_popularity(found, settings, on_screen())
+        return found.snapshot
+
+    def days(self, folder: Path, old: str, new: str, *, popularity: bool = False, **more: Any) -> "Days":
+        """The topic as it stood on two days; see `fetched`."""
+        from anachron.cli.output import on_screen
+        from anachron.wikidata.topic.days import add_popularity, fetch_days
+
+        topic, settings = self.topic(), self.settings(**more)
+        tell_query(topic)
+        found = fetch_days(topic, folder, old, new, settings, on_screen())
+        for day in (found.old, found.new):
+            tell_fetched(day)
+        if popularity:
+            add_popularity(found.new, settings, on_screen())
+        return found
+
+
+def local(out: "Place | str") -> Path:
+    """A place of this machine, on which a topic is kept. Raises `ConfigError` for a store."""
+    from anachron.io.stores import refuse_stores
+
+    refuse_stores(out)
+    return Path(str(out))
+
+
+def topic_folder(out: "Place") -> Path:
+    """Where a command keeps what it fetched of a topic: beside its file."""
+    return local(out).with_suffix(".topic")
+
+
+def tell_query(topic: "Topic") -> None:
+    """Say which query words have become."""
+    from anachron.cli.output import say
+
+    if topic.instances_of is not None:
+        say(f"the query of {topic.words()}:\n{topic.sparql()}")
+
+
+def tell_fetched(found: "FetchedTopic") -> None:
+    """Say what became of the ids, and how many requests it took."""
+    from anachron.cli.output import say
+
+    states = ", ".join(f"{number:,} {state}" for state, number in found.states().items())
+    requests = ", ".join(f"{number:,} {kind.replace('_', ' ')}" for kind, number in found.requests.items())
+    say(f"{found.snapshot}, as of {found.manifest['date']}: items: {states}; requests: {requests}")
 
 
 def _query_in(path: Path) -> str:

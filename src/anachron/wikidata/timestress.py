@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from anachron.core.errors import DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.periods import Boundaries, check_boundaries
 from anachron.data.build_statements import BuiltDataset, build_statements
 from anachron.data.question_files import check_style, verbalise
@@ -29,7 +29,7 @@ SNAPSHOT, FACTS, QUESTIONS, DATASET = "snapshot", "facts.parquet", "questions.pa
 class TimestressSettings:
     """How a data set is made from a dump.
 
-    ingest: what is read from the dump.
+    ingest: what is read from the dump; None where the snapshot is made otherwise (`of_snapshot`).
     selection: which facts are selected, starting from the preset of this name.
     llm: the model that writes the questions; by default they come from the templates of each relation.
     style: wording of dates, see `anachron.text.dates`.
@@ -37,7 +37,7 @@ class TimestressSettings:
     seed: seed for drawing questions and for the random months and days.
     """
 
-    ingest: IngestSettings
+    ingest: IngestSettings | None
     selection: Selection = field(default_factory=Selection)
     preset: str = "timestress"
     llm: LlmSettings | None = None
@@ -59,7 +59,8 @@ def build_timestress(
 ) -> BuiltDataset:
     """Ingest a dump, add page views, select facts, write questions and build statements, all in one folder.
 
-    dump: .json, .json.gz, .json.bz2 or .json.zst. pageviews: files of a month or a day. out: the folder of
+    dump: .json, .json.gz, .json.bz2 or .json.zst. pageviews: files of a month or a day, which a selection without
+    popularity does not need. out: the folder of
     ``snapshot/``, ``facts.parquet``, ``questions.parquet`` and ``timestress.parquet``. Each of these may lie on a
     store; answers of a model are kept on this machine. workers, ray: see `anachron.io.cluster`. callbacks: told what
     each step reports. finished: told the name of each step (``ingest, pageviews, facts, questions, statements``) and
@@ -72,13 +73,15 @@ def build_timestress(
     """
     dump, out, callbacks = place(dump), place(out), callbacks or Callbacks()
     _check(dump, pageviews, out, settings, workers, ray)
+    assert settings.ingest is not None
     callbacks.notice(f"1 of 5: {dump} to a snapshot")
     with callbacks.bar(f"reading {dump.name}", "bytes") as bar:
         manifest = ingest(dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=bar)
     finished("ingest", manifest)
-    callbacks.notice("2 of 5: popularity")
-    popularity = compute_popularity(out / SNAPSHOT, pageviews, workers=workers, ray=ray, callbacks=callbacks)
-    finished("pageviews", popularity)
+    if settings.selection.popularity:
+        callbacks.notice("2 of 5: popularity")
+        popularity = compute_popularity(out / SNAPSHOT, pageviews, workers=workers, ray=ray, callbacks=callbacks)
+        finished("pageviews", popularity)
     return of_snapshot(out, settings, Spread(workers, ray), callbacks, finished)
 
 
@@ -89,7 +92,7 @@ def of_snapshot(
     callbacks: Callbacks,
     finished: Callable[[str, Any], None] = lambda step, result: None,
 ) -> BuiltDataset:
-    """The last three steps of `build_timestress`, for a snapshot in ``snapshot/`` of the folder, however it was made."""
+    """The last three steps of `build_timestress`, for a snapshot in ``out/snapshot/``, however that was made."""
     callbacks.notice("3 of 5: facts")
     with callbacks.bar("buckets") as bar:
         selected = build_facts(
@@ -119,10 +122,13 @@ def _check(
 ) -> None:  # fmt: skip
     """Raise now what one of the steps would raise about its options after hours of those before it."""
     check_settings(out, settings, workers)
+    if settings.ingest is None:
+        raise ConfigError("a dump is read by settings of ingest; give its date at least")
     views = [parse_name(file) for file in pageviews]
-    months_of(views)
-    choose_project({"options": settings.ingest.options()}, None)
-    import_duckdb()
+    if settings.selection.popularity:
+        months_of(views)
+        choose_project({"options": settings.ingest.options()}, None)
+        import_duckdb()
     open_dump(dump)
     check_shared([dump, *(file.path for file in views)], None, ray)
 
