@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from anachron.io.stores import Place
     from anachron.wikidata.topic.choose import Topic
     from anachron.wikidata.topic.days import Days
-    from anachron.wikidata.topic.fetch import FetchedTopic, TopicSettings
+    from anachron.wikidata.topic.fetch import TopicSettings
 
 Contact = Annotated[
     str | None,
@@ -115,13 +115,13 @@ class TopicOptions:
     def fetched(self, folder: Path, *, popularity: bool = False, **more: Any) -> Path:
         """The snapshot of the topic, fetched into a folder, if wanted with page views. more: as of `settings`."""
         from anachron.cli.output import on_screen
+        from anachron.cli.wikidata_topic import print_fetched
         from anachron.wikidata.topic.days import add_popularity
         from anachron.wikidata.topic.fetch import fetch_topic
 
-        topic, settings = self.topic(), self.settings(**more)
-        tell_query(topic)
+        topic, settings = self._told(**more)
         found = fetch_topic(topic, folder, settings, on_screen())
-        tell_fetched(found)
+        print_fetched(found)
         if popularity:
             add_popularity(found, settings, on_screen())
         return found.snapshot
@@ -129,16 +129,24 @@ class TopicOptions:
     def days(self, folder: Path, old: str, new: str, *, popularity: bool = False, **more: Any) -> "Days":
         """The topic as it stood on two days; see `fetched`."""
         from anachron.cli.output import on_screen
+        from anachron.cli.wikidata_topic import print_fetched
         from anachron.wikidata.topic.days import add_popularity, fetch_days
 
-        topic, settings = self.topic(), self.settings(**more)
-        tell_query(topic)
+        topic, settings = self._told(**more)
         found = fetch_days(topic, folder, old, new, settings, on_screen())
         for day in (found.old, found.new):
-            tell_fetched(day)
+            print_fetched(day)
         if popularity:
             add_popularity(found.new, settings, on_screen())
         return found
+
+    def _told(self, **more: Any) -> "tuple[Topic, TopicSettings]":
+        from anachron.cli.output import say
+
+        topic = self.topic()
+        if (query := topic.sparql()) is not None:
+            say(query.rstrip())
+        return topic, self.settings(**more)
 
 
 def local(out: "Place | str") -> Path:
@@ -152,23 +160,6 @@ def local(out: "Place | str") -> Path:
 def topic_folder(out: "Place") -> Path:
     """Where a command keeps what it fetched of a topic: beside its file."""
     return local(out).with_suffix(".topic")
-
-
-def tell_query(topic: "Topic") -> None:
-    """Say which query words have become."""
-    from anachron.cli.output import say
-
-    if topic.instances_of is not None:
-        say(f"the query of {topic.words()}:\n{topic.sparql()}")
-
-
-def tell_fetched(found: "FetchedTopic") -> None:
-    """Say what became of the ids, and how many requests it took."""
-    from anachron.cli.output import say
-
-    states = ", ".join(f"{number:,} {state}" for state, number in found.states().items())
-    requests = ", ".join(f"{number:,} {kind.replace('_', ' ')}" for kind, number in found.requests.items())
-    say(f"{found.snapshot}, as of {found.manifest['date']}: items: {states}; requests: {requests}")
 
 
 def _query_in(path: Path) -> str:

@@ -164,13 +164,15 @@ def days_of(
 ) -> "Days":  # fmt: skip
     """The topic on both days. Raises `ConfigError` where it is not said, or snapshots are too."""
     from anachron.core.errors import ConfigError
+    from anachron.text.languages import code_of
 
     if not topic.given or old is not None or new is not None or dates[0] is None:
         raise ConfigError(
             "give two snapshots, --old and --new, or a topic (--topic, --items, --query or --instances-of) and its "
             "days, --old-date 2024-01-01 --new-date today"
         )
-    return topic.days(folder, dates[0], dates[1], popularity=settings.popularity, language=settings.language)
+    language = code_of(settings.language) or settings.language
+    return topic.days(folder, dates[0], dates[1], popularity=settings.popularity, language=language)
 
 
 def _bytes(memory: float | None) -> int | None:

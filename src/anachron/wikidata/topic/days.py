@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.errors import ConfigError
+from anachron.io.files import read_json, write_json
 from anachron.io.jobs import Callbacks
 from anachron.wikidata.topic.choose import Topic
 from anachron.wikidata.topic.entities import Resolver
@@ -16,7 +17,7 @@ from anachron.wikidata.topic.services import Services
 from anachron.wikidata.topic.views import fetch_popularity
 from anachron.wikidata.views.popularity import OUTPUT
 
-TODAY = "today"
+TODAY, ITEM = "today", pl.col("id").str.starts_with("Q")
 
 
 @dataclass(frozen=True)
@@ -44,17 +45,30 @@ def fetch_days(
     later = fetch_topic(topic, folder / (f"{TODAY}-{today}" if new == TODAY else new), days[new], callbacks)
     own = later.outcomes.filter(pl.col("part") == "topic")["id"].to_list()
     earlier = fetch_topic(topic.found(own), folder / old, days[old], callbacks)
-    known, there = (set(one.outcomes.filter(pl.col("state") == "found")["id"]) for one in (earlier, later))
-    items = pl.col("id").str.starts_with("Q")
-    merged = dict(later.outcomes.filter(items).drop_nulls("merged_into").select("id", "merged_into").iter_rows())
-    gone = {id for id in known - there - merged.keys() if id.startswith("Q")}
-    if gone:  # objects that no statement of the later day names: of those that were merged the facts did not change
+    file = folder / f"merged-{earlier.snapshot.name}-{later.snapshot.name}.json"
+    if not file.is_file():
+        write_json(file, _merged(earlier, later, settings))
+    return Days(earlier, later, read_json(file))
+
+
+def _merged(earlier: FetchedTopic, later: FetchedTopic, settings: TopicSettings) -> dict[str, str]:
+    """Item -> the item of the later day that it was merged into.
+
+    An object that no statement names any more is asked for as it stands today: where it was merged into one that is
+    named, the fact did not change.
+    """
+    known, there = (
+        set(one.outcomes.filter(pl.col("state") == "found", ITEM)["id"].to_list()) for one in (earlier, later)
+    )
+    merged = dict(later.outcomes.filter(ITEM).drop_nulls("merged_into").select("id", "merged_into").iter_rows())
+    gone = known - there - merged.keys()
+    if gone:
         file = file_of(settings.cache or default_cache(), settings.site.url)
-        with services_of(settings) as services, Kept(file, f"{folder.absolute()} merged") as kept:
+        with services_of(settings) as services, Kept(file, f"{earlier.snapshot.absolute()} merged") as kept:
             resolved = Resolver(services, kept).resolve(gone)
-            merged |= {id: one.to for id, one in resolved.items() if id in gone and one.to in there}
             kept.forget()
-    return Days(earlier, later, merged)
+        merged |= {id: resolved[id].to for id in gone if resolved[id].to in there}
+    return dict(sorted(merged.items()))
 
 
 def add_popularity(fetched: FetchedTopic, settings: TopicSettings, callbacks: Callbacks | None = None) -> None:
