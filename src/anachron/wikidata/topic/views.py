@@ -45,9 +45,10 @@ def fetch_popularity(
     """Write ``popularity.parquet`` into a snapshot, as `compute_popularity` does from files of the same months.
 
     months: whole months before the day of the snapshot. The last ones in which the service has no view of any title, as
-    of a month that it does not know yet, are left out, and a warning says so. Answers are kept in ``SNAPSHOT/pageviews/``, so
-    that a call that was interrupted goes on. Raises `ConfigError` for a site without such a service and for months
-    before `FIRST`, `DataError` where no title has views, and as `Services.get` and `compute_popularity`.
+    of a month that it does not know yet, are left out, and a warning says so. Answers are kept in
+    ``SNAPSHOT/pageviews/``, so that a call that was interrupted goes on. Raises `ConfigError` for a site without such a
+    service and for months before `FIRST`, `DataError` where no title has views, and as `Services.get` and
+    `compute_popularity`.
     """
     refuse_stores(snapshot)
     callbacks, opened, site = callbacks or Callbacks(), open_snapshot(snapshot), services.site
