@@ -125,7 +125,7 @@ def test_columns_and_types(tmp_path):
     assert table.schema["value_precision"] == pl.Int8
     entities = snapshot.read("entities", snapshot.bucket_of("Q1"))
     assert entities.schema["classes"] == pl.List(pl.String)
-    assert entities.row(0) == ("Q1", None, None, "One", [], None, None)
+    assert entities.row(0) == ("Q1", None, None, "One", [], None, None, 1, "2021-01-01T00:00:00Z")
 
 
 @pytest.mark.few(2)

@@ -43,7 +43,7 @@ from anachron.wikidata.reading.whole import check_bad, check_layout, first_missi
 
 Counts = dict[str, int]
 Progress = Callable[..., None]
-WORK_FORMAT = 2  # how the files of a range are laid out
+WORK_FORMAT = 3  # how the files of a range are laid out
 POPULARITY = "popularity.parquet"  # what `anachron.wikidata.views.popularity` adds to a snapshot
 LISTED = "listed.txt"  # in the work folder: the ids of --entities, for the workers
 NAMED = 5  # ids of --entities that are named where the dump lacks them
@@ -221,6 +221,7 @@ def _read_ranges(
 
 def _job(dump: Dump, work: Place, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
     listed = None if settings.entities is None else work / LISTED
+    more |= {"references": settings.references}
     return Job(dump, work, settings.wiki, settings.language, listed, buckets_of(settings), numbers, **more)
 
 

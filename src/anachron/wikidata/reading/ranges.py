@@ -48,6 +48,7 @@ class Job:
     skip: frozenset[int] = frozenset()
     threads: int = 1
     limit: int | None = None  # entities to be read in all the ranges of this job
+    references: bool = False
 
 
 def range_folder(work: Place, number: int) -> Place:
@@ -56,9 +57,8 @@ def range_folder(work: Place, number: int) -> Place:
 
 def do_ranges(job: Job) -> int:
     """Read the ranges of a job and write each. Returns how many lines with entities there were."""
-    parser = Parser(
-        job.wiki, job.language, None if job.listed is None else _listed(job.listed, job.listed.stat().st_mtime_ns)
-    )
+    listed = None if job.listed is None else _listed(job.listed, job.listed.stat().st_mtime_ns)
+    parser = Parser(job.wiki, job.language, listed, job.references)
     lines = 0
     for range_ in _ranges(job):
         left = None if job.limit is None else job.limit - lines

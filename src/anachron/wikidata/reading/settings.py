@@ -27,7 +27,8 @@ class IngestSettings:
     end of the dump is then not checked. ``entities``: only these items are subjects (labels and classes of all others
     are kept, because they occur as objects and classes). ``buckets``: number of files per table, by default depending
     on the size of the dump (`buckets_for`). ``most_bad``: maximum percentage of lines, or of their bytes, without a
-    readable entity; above it the dump is refused. It does not affect the content of a snapshot. Raises `ConfigError` or
+    readable entity; above it the dump is refused. It does not affect the content of a snapshot. ``references``: keep
+    those of the statements, so that facts can be cited with their sources; a whole dump becomes twice as large. Raises `ConfigError` or
     `DataError` for values out of range.
     """
 
@@ -38,6 +39,7 @@ class IngestSettings:
     entities: frozenset[str] | None = field(default=None, repr=False)
     buckets: int | None = None
     most_bad: float = 0.1
+    references: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -59,7 +61,7 @@ class IngestSettings:
             listed = {"ids": len(self.entities), "sha256": digest}
         return {
             "wiki": self.wiki, "language": self.language, "limit": self.limit, "entities": listed,
-            "buckets": self.buckets,
+            "buckets": self.buckets, **({"references": True} if self.references else {}),
         }  # fmt: skip
 
 
