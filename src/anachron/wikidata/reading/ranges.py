@@ -77,7 +77,7 @@ def _listed(path: Place, written: int) -> frozenset[str]:
 def _ranges(job: Job) -> Iterator[Range]:
     if job.handed is not None:
         yield read_handed(job.dump, job.handed)
-    elif job.step is None or job.dump.layout == "document":
+    elif job.step is None or job.dump.layout != "lines":
         for number in job.numbers:
             yield read_range(job.dump, number, job.threads)
     else:
@@ -299,10 +299,10 @@ def wrong_file(dump: Dump, counts: dict[str, int], reason: str, odd: str | None)
     """What to say of a dump most of whose lines are bad; ``odd`` is what `_odd` says of its first line."""
     if odd is not None:
         return NoDump(
-            f"{dump.path} does not have one entity per line: {odd}; write each on a line of its own: an array with "
+            f"{dump} does not have one entity per line: {odd}; write each on a line of its own: an array with "
             "jq -c '.[]' FILE, entities one behind another with jq -c . FILE"
         )
     return NoDump(
-        f"{dump.path}: {counts['bad']:,} of {counts['lines']:,} lines are not Wikidata entities (first: {reason}); a "
+        f"{dump}: {counts['bad']:,} of {counts['lines']:,} lines are not Wikidata entities (first: {reason}); a "
         "dump may have single broken ones, but this is another file or a damaged one"
     )

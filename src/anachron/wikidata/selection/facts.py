@@ -10,7 +10,7 @@ from anachron.io.files import Json, file_fingerprint, read_json, write_manifest
 from anachron.io.stores import Place, place
 from anachron.io.tables import write_table
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
-from anachron.wikidata.selection.lookups import missing_rules
+from anachron.wikidata.selection.lookups import missing_objects, missing_rules
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.rules import preset as preset_named
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
@@ -66,6 +66,8 @@ def build_facts(
 def _why_none(snapshot: Snapshot, steps: list[Json]) -> str:
     """Why nothing was selected, and what to do."""
     why = emptied_by(steps)
+    if (missing := missing_objects(snapshot)) is not None:
+        return f"{why}; {missing}"
     if any(step["statements_in"] for step in steps):
         return f"{why}; change what that step asks for, or look at single entities with `anachron wikidata explain`"
     options = snapshot.manifest["options"]
