@@ -25,7 +25,6 @@ from anachron.cli.options import (
     ReadBoundaries,
     SameAs,
     SpreadOptions,
-    Style,
     Templates,
 )
 from anachron.cli.output import on_screen, say
@@ -49,7 +48,9 @@ def timestress(
         Path, typer.Option(help="Folder for the snapshot, the facts, the questions and the data set."), FOLDER
     ],
     wiki: Annotated[str, typer.Option(help="Only items with a title in this wiki become subjects.")] = "enwiki",
-    language: Annotated[str, typer.Option(help="Language of labels and descriptions.")] = "en",
+    language: Annotated[
+        str, typer.Option(help="Language of labels and descriptions, and of the questions that templates write.")
+    ] = "en",
     most_bad: MostBad = 0.1,
     preset: Preset = "timestress",
     ended_before: EndedBefore = None,
@@ -60,7 +61,10 @@ def timestress(
     base_url: LlmBaseUrl = None,
     same_as: SameAs = None,
     templates: Templates = False,
-    style: Style = "american",
+    style: Annotated[
+        str | None,
+        typer.Option(help="Wording of dates. Default: that of the templates' language, or american of a model."),
+    ] = None,
     boundaries: ReadBoundaries = "released",
     seed: Annotated[int, typer.Option(help="Seed for drawing questions and for the random months and days.")] = 0,
     spread: SpreadOptions,

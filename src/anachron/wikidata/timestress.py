@@ -4,15 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anachron.core.errors import DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.core.periods import Boundaries, check_boundaries
 from anachron.data.build_statements import BuiltDataset, build_statements
-from anachron.data.question_files import check_style, verbalise
+from anachron.data.question_files import verbalise
 from anachron.io.clients import Client
 from anachron.io.cluster import Spread, check_shared, worker_count
 from anachron.io.jobs import Callbacks
 from anachron.io.llm_settings import LlmSettings
 from anachron.io.stores import Place, place
+from anachron.text.languages import chosen
+from anachron.text.words import language_files
 from anachron.wikidata.reading.dump import open_dump
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
@@ -31,8 +33,9 @@ class TimestressSettings:
 
     ingest: what is read from the dump.
     selection: which facts are selected, starting from the preset of this name.
-    llm: the model that writes the questions; by default they come from the templates of each relation.
-    style: wording of dates, see `anachron.text.dates`.
+    llm: the model that writes the questions; by default they come from the templates of each relation, in the language
+        of the labels.
+    style: wording of dates, see `anachron.text.dates`; by default that of the templates' language, american of a model.
     boundaries: boundary convention for coarse dates, ``released`` or ``paper``.
     seed: seed for drawing questions and for the random months and days.
     """
@@ -41,7 +44,7 @@ class TimestressSettings:
     selection: Selection = field(default_factory=Selection)
     preset: str = "timestress"
     llm: LlmSettings | None = None
-    style: str = "american"
+    style: str | None = None
     boundaries: Boundaries = "released"
     seed: int = 0
 
@@ -88,7 +91,7 @@ def build_timestress(
     finished("facts", selected)
     callbacks.notice("4 of 5: questions")
     counts = verbalise(
-        out / FACTS, out / QUESTIONS, settings.llm, style=settings.style, seed=settings.seed, callbacks=callbacks
+        out / FACTS, out / QUESTIONS, settings.llm, **_spoken(settings), seed=settings.seed, callbacks=callbacks
     )
     finished("questions", counts)
     if not counts["verbalised"]:
@@ -102,12 +105,25 @@ def build_timestress(
     return built
 
 
+def _spoken(settings: TimestressSettings) -> dict[str, Any]:
+    """``language`` of the questions and ``style`` of their dates: templates must be in the language of the labels."""
+    if settings.llm is not None:
+        return {"language": None, "style": settings.style or "american"}
+    code, known = settings.ingest.language.partition("-")[0], list(language_files())
+    if code not in known:
+        raise ConfigError(
+            f"--language {settings.ingest.language}: there are templates in {', '.join(known)}; choose one of these for "
+            "the labels too, or have a model write the questions (--llm MODEL)"
+        )
+    return {"language": code, "style": settings.style}
+
+
 def _check(
     dump: Place, pageviews: Sequence[Place | str], out: Place, settings: TimestressSettings, workers: int | None,
     ray: str | None,
 ) -> None:  # fmt: skip
     """Raise now what one of the steps would raise about its options after hours of those before it."""
-    check_style(settings.llm, settings.style)
+    chosen(**_spoken(settings))
     if settings.llm is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
         Client(settings.llm)
     check_boundaries(settings.boundaries)

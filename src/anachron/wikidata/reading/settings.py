@@ -13,7 +13,9 @@ from anachron.wikidata.reading.parse import Parser
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS
 from anachron.wikidata.reading.streams import MIB, Compression
 
-SMALL_BUCKETS = 32  # up to so many each has a 32nd of the bytes below: a bucket takes some work even if it is empty
+# Up to so many buckets each has a quarter of the bytes below, so that there are some for every worker: but a bucket takes
+# some work (a quarter of a second of `build updates`) even if it is empty.
+SMALL_BUCKETS, QUARTER = 32, 4
 # Bytes of a dump for each bucket: all of Wikidata then comes to some hundred thousand statements in one.
 BUCKET_BYTES: dict[Compression, int] = {"none": 768 * MIB, "gz": 64 * MIB, "bz2": 48 * MIB, "zst": 64 * MIB}
 
@@ -68,7 +70,7 @@ class IngestSettings:
 def buckets_for(dump: Dump) -> int:
     """A power of two, so that snapshots of dumps that differ in size can be split to the same buckets."""
     most = BUCKET_BYTES[dump.compression]
-    large, small = (-(-dump.size // size) for size in (most, most // SMALL_BUCKETS))
+    large, small = (-(-dump.size // size) for size in (most, most // QUARTER))
     return 1 << (max(1, large, min(SMALL_BUCKETS, small)) - 1).bit_length()
 
 
