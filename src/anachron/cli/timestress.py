@@ -1,6 +1,7 @@
 """The command ``build timestress``: from a dump and page views to a data set, every step of the way."""
 
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,12 +27,11 @@ from anachron.cli.options import (
     ReadBoundaries,
     SameAs,
     SpreadOptions,
-    Style,
     Templates,
 )
 from anachron.cli.output import on_screen, say
 from anachron.cli.outputs import FOLDER
-from anachron.cli.topic_options import LabelLanguage, TopicOptions, local
+from anachron.cli.topic_options import TopicOptions, local
 from anachron.cli.verbalize import chosen_writer, print_questions
 from anachron.cli.wikidata import MostBad, needing_extra, print_ingest
 from anachron.cli.wikidata_fetch import print_popularity
@@ -74,7 +74,9 @@ def timestress(
         Path, typer.Option(help="Folder for the snapshot, the facts, the questions and the data set."), FOLDER
     ],
     wiki: Annotated[str, typer.Option(help="Only items with a title in this wiki become subjects.")] = "enwiki",
-    language: LabelLanguage = "en",
+    language: Annotated[
+        str, typer.Option(help="Language of labels and descriptions, and of the questions that templates write.")
+    ] = "en",
     most_bad: MostBad = 0.1,
     thresholds: Thresholds,
     topic: TopicOptions,
@@ -82,7 +84,10 @@ def timestress(
     base_url: LlmBaseUrl = None,
     same_as: SameAs = None,
     templates: Templates = False,
-    style: Style = "american",
+    style: Annotated[
+        str | None,
+        typer.Option(help="Wording of dates. Default: that of the templates' language, or american of a model."),
+    ] = None,
     boundaries: ReadBoundaries = "released",
     seed: Annotated[int, typer.Option(help="Seed for drawing questions and for the random months and days.")] = 0,
     spread: SpreadOptions,
@@ -99,7 +104,7 @@ def timestress(
         from anachron.wikidata.timestress import TimestressSettings
 
     settings = TimestressSettings(
-        ingest=None if date is None or topic.given else IngestSettings(date, wiki, language, most_bad=most_bad),
+        ingest=IngestSettings(date or datetime.now(UTC).date().isoformat(), wiki, language, most_bad=most_bad),
         selection=SelectionOptions(**asdict(thresholds)).selection(topic.topic().with_ if topic.given else ()),
         preset=thresholds.preset or "timestress",
         llm=chosen_writer(llm, templates, LlmOptions(same_as=same_as), base_url),
@@ -121,7 +126,7 @@ def _build(
         check_settings(target, settings, spread.workers)
         topic.fetched(local(target / SNAPSHOT), popularity=settings.selection.popularity, **of_topic)
         of_snapshot(target, settings, spread.over(), on_screen(), tell)
-    elif dump is not None and settings.ingest is not None:
+    elif dump is not None and of_topic["as_of"] is not None and not topic.given:
         build_timestress(
             dump, pageviews, target, settings, workers=spread.workers, ray=spread.ray, callbacks=on_screen(),
             finished=tell,

@@ -7,12 +7,14 @@ from typing import Any
 from anachron.core.errors import ConfigError, DataError
 from anachron.core.periods import Boundaries, check_boundaries
 from anachron.data.build_statements import BuiltDataset, build_statements
-from anachron.data.question_files import check_style, verbalise
+from anachron.data.question_files import verbalise
 from anachron.io.clients import Client
 from anachron.io.cluster import Spread, check_shared, worker_count
 from anachron.io.jobs import Callbacks
 from anachron.io.llm_settings import LlmSettings
 from anachron.io.stores import Place, place
+from anachron.text.languages import chosen
+from anachron.text.words import language_files
 from anachron.wikidata.reading.dump import open_dump
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
@@ -29,19 +31,20 @@ SNAPSHOT, FACTS, QUESTIONS, DATASET = "snapshot", "facts.parquet", "questions.pa
 class TimestressSettings:
     """How a data set is made from a dump.
 
-    ingest: what is read from the dump; None where the snapshot is made otherwise (`of_snapshot`).
+    ingest: what is read from the dump.
     selection: which facts are selected, starting from the preset of this name.
-    llm: the model that writes the questions; by default they come from the templates of each relation.
-    style: wording of dates, see `anachron.text.dates`.
+    llm: the model that writes the questions; by default they come from the templates of each relation, in the language
+        of the labels.
+    style: wording of dates, see `anachron.text.dates`; by default that of the templates' language, american of a model.
     boundaries: boundary convention for coarse dates, ``released`` or ``paper``.
     seed: seed for drawing questions and for the random months and days.
     """
 
-    ingest: IngestSettings | None
+    ingest: IngestSettings
     selection: Selection = field(default_factory=Selection)
     preset: str = "timestress"
     llm: LlmSettings | None = None
-    style: str = "american"
+    style: str | None = None
     boundaries: Boundaries = "released"
     seed: int = 0
 
@@ -73,7 +76,6 @@ def build_timestress(
     """
     dump, out, callbacks = place(dump), place(out), callbacks or Callbacks()
     _check(dump, pageviews, out, settings, workers, ray)
-    assert settings.ingest is not None
     callbacks.notice(f"1 of 5: {dump} to a snapshot")
     with callbacks.bar(f"reading {dump.name}", "bytes") as bar:
         manifest = ingest(dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=bar)
@@ -102,7 +104,7 @@ def of_snapshot(
     finished("facts", selected)
     callbacks.notice("4 of 5: questions")
     counts = verbalise(
-        out / FACTS, out / QUESTIONS, settings.llm, style=settings.style, seed=settings.seed, callbacks=callbacks
+        out / FACTS, out / QUESTIONS, settings.llm, **_spoken(settings), seed=settings.seed, callbacks=callbacks
     )
     finished("questions", counts)
     if not counts["verbalised"]:
@@ -116,14 +118,25 @@ def of_snapshot(
     return built
 
 
+def _spoken(settings: TimestressSettings) -> dict[str, Any]:
+    """``language`` of the questions and ``style`` of their dates: templates must be in the language of the labels."""
+    if settings.llm is not None:
+        return {"language": None, "style": settings.style or "american"}
+    code, known = settings.ingest.language.partition("-")[0], list(language_files())
+    if code not in known:
+        raise ConfigError(
+            f"--language {settings.ingest.language}: there are templates in {', '.join(known)}; choose one of these "
+            "for the labels too, or have a model write the questions (--llm MODEL)"
+        )
+    return {"language": code, "style": settings.style}
+
+
 def _check(
     dump: Place, pageviews: Sequence[Place | str], out: Place, settings: TimestressSettings, workers: int | None,
     ray: str | None,
 ) -> None:  # fmt: skip
     """Raise now what one of the steps would raise about its options after hours of those before it."""
     check_settings(out, settings, workers)
-    if settings.ingest is None:
-        raise ConfigError("a dump is read by settings of ingest; give its date at least")
     views = [parse_name(file) for file in pageviews]
     if settings.selection.popularity:
         months_of(views)
@@ -135,7 +148,7 @@ def _check(
 
 def check_settings(out: Place, settings: TimestressSettings, workers: int | None) -> None:
     """Raise now what `of_snapshot` would raise about its settings after the snapshot was made."""
-    check_style(settings.llm, settings.style)
+    chosen(**_spoken(settings))
     if settings.llm is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
         Client(settings.llm)
     check_boundaries(settings.boundaries)
