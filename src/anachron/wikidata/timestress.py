@@ -1,7 +1,7 @@
 """A TimeStress of one's own: from a dump and page views to a data set, every step of the way."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anachron.core.errors import DataError
@@ -79,11 +79,22 @@ def build_timestress(
     callbacks.notice("2 of 5: popularity")
     popularity = compute_popularity(out / SNAPSHOT, pageviews, workers=workers, ray=ray, callbacks=callbacks)
     finished("pageviews", popularity)
+    return of_snapshot(out, settings, Spread(workers, ray), callbacks, finished)
+
+
+def of_snapshot(
+    out: Place,
+    settings: TimestressSettings,
+    spread: Spread,
+    callbacks: Callbacks,
+    finished: Callable[[str, Any], None] = lambda step, result: None,
+) -> BuiltDataset:
+    """The last three steps of `build_timestress`, for a snapshot in ``snapshot/`` of the folder, however it was made."""
     callbacks.notice("3 of 5: facts")
     with callbacks.bar("buckets") as bar:
         selected = build_facts(
             out / SNAPSHOT, out / FACTS, settings.selection, preset=settings.preset,
-            spread=Spread(workers, ray, bar.progress), warn=callbacks.warn,
+            spread=replace(spread, progress=bar.progress), warn=callbacks.warn,
         )  # fmt: skip
     finished("facts", selected)
     callbacks.notice("4 of 5: questions")
@@ -107,15 +118,20 @@ def _check(
     ray: str | None,
 ) -> None:  # fmt: skip
     """Raise now what one of the steps would raise about its options after hours of those before it."""
-    check_style(settings.llm, settings.style)
-    if settings.llm is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
-        Client(settings.llm)
-    check_boundaries(settings.boundaries)
-    if workers is not None:
-        worker_count(workers)
+    check_settings(out, settings, workers)
     views = [parse_name(file) for file in pageviews]
     months_of(views)
     choose_project({"options": settings.ingest.options()}, None)
     import_duckdb()
     open_dump(dump)
     check_shared([dump, *(file.path for file in views)], None, ray)
+
+
+def check_settings(out: Place, settings: TimestressSettings, workers: int | None) -> None:
+    """Raise now what `of_snapshot` would raise about its settings after the snapshot was made."""
+    check_style(settings.llm, settings.style)
+    if settings.llm is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
+        Client(settings.llm)
+    check_boundaries(settings.boundaries)
+    if workers is not None:
+        worker_count(workers)

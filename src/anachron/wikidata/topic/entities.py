@@ -123,7 +123,10 @@ def dumped(record: Raw) -> bytes:
 
 
 class Resolver:
-    """Fetches entities of a run and says what became of their ids; `current` without a day, `as_of` with one."""
+    """Fetches entities of a run and says what became of their ids: by today, or by the end of a day (YYYY-MM-DD, UTC).
+
+    The entities that are found lie in what is kept.
+    """
 
     def __init__(self, services: Services, kept: Kept, day: str | None = None) -> None:
         self.services, self.kept, self.day = services, kept, day
@@ -329,13 +332,3 @@ class Resolver:
                 if record is not None:
                     self.kept.put_entity(outcome.id, outcome.revision or 0, dumped(record))
                 self._settle(outcome)
-
-
-def current(services: Services, kept: Kept, ids: Iterable[str]) -> dict[str, Outcome]:
-    """What became of ids by today, and of those that they were merged into; the entities that are found are kept."""
-    return Resolver(services, kept).resolve(ids)
-
-
-def as_of(services: Services, kept: Kept, ids: Iterable[str], day: str) -> dict[str, Outcome]:
-    """What had become of ids by the end of a day (YYYY-MM-DD, UTC), and of those that they were merged into."""
-    return Resolver(services, kept, day).resolve(ids)

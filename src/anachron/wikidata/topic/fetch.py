@@ -92,9 +92,12 @@ class FetchedTopic:
     manifest: Json
     seconds: float | None = None
 
-    def states(self) -> dict[str, int]:
-        """How many of the topic's own ids came to each state."""
-        return dict(Counter(self.outcomes.filter(pl.col("part") == "topic")["state"].sort()))
+    def states(self) -> dict[str, list[str]]:
+        """The topic's own ids by what became of them; of a merged one with the other."""
+        found: dict[str, list[str]] = {}
+        for id, state, other in self.outcomes.filter(part="topic").select("id", "state", "merged_into").iter_rows():
+            found.setdefault(state, []).append(id if other is None else f"{id} into {other}")
+        return found
 
 
 def fetch_topic(
@@ -120,7 +123,7 @@ def fetch_topic(
         _refuse_strangers(out)
         new = begun(out / WORK) is None
         record = begin(out / WORK, identity)
-        with _opened(settings, f"{out.absolute()} {record['started']}") as (services, kept):
+        with opened(settings, f"{out.absolute()} {record['started']}") as (services, kept):
             if new:
                 kept.forget()  # what a folder of this name left, which was removed since
             services.counts.update(kept.get("requests") or {})
@@ -173,7 +176,8 @@ def _complete(out: Path, identity: Json, callbacks: Callbacks) -> FetchedTopic:
 
 
 @contextmanager
-def _opened(settings: TopicSettings, run: str) -> Iterator[tuple[Services, Kept]]:
+def opened(settings: TopicSettings, run: str) -> Iterator[tuple[Services, Kept]]:
+    """The services of a topic, and what was fetched of its site, of which answers count for the run of this name."""
     file = file_of(settings.cache or default_cache(), settings.site.url)
     with Services(settings.site, settings.web, settings.at_a_time) as services, Kept(file, run) as kept:
         yield services, kept
@@ -214,9 +218,10 @@ def _ids(topic: Topic, services: Services, kept: Kept) -> list[str]:
     if address is None:
         raise ConfigError(f"{services.site.url} has no query service that is known; give its address, or --items")
     accept = "application/sparql-results+json"
-    # Half an answer means that the time was up, which another try would not change.
-    asked = {"accept": accept, "allowed": QUERY_FAILS, "check": lambda response: None}
-    response = services.get("query", address, {"query": query}, **asked)
+    response = services.get(
+        "query", address, {"query": query}, accept=accept, allowed=QUERY_FAILS,
+        check=lambda response: None,  # half an answer means that the time was up, which another try would not change
+    )  # fmt: skip
     if response is None or response.status_code in QUERY_FAILS:
         state, why = (404, "no such page") if response is None else (response.status_code, why_failed(response.content))
         raise BackendError(f"{address}: the query service answers {state}: {why}")
@@ -244,7 +249,7 @@ def _items(ids: Iterable[str], outcomes: dict[str, Outcome]) -> list[Outcome]:
 
 def _planned(topic: Topic, out: Path, settings: TopicSettings, callbacks: Callbacks) -> FetchedTopic:
     """The requests that are to come, by the items as they stand today."""
-    with _opened(settings, f"dry run {secrets.token_hex(8)}") as (services, kept):
+    with opened(settings, f"dry run {secrets.token_hex(8)}") as (services, kept):
         try:
             ids = _ids(topic, services, kept)
             with callbacks.bar("items") as bar:

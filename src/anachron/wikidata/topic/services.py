@@ -85,8 +85,9 @@ class Services:
     ) -> "httpx2.Response | None":
         """An answer; ``None`` where there is nothing (404). The arguments are those of `request` of the downloads.
 
-        check: by default that the answer is whole JSON; half of one is asked for again. kind: ``entities``, ``info``, ``revisions``, ``entity_at_revision``, ``log``, ``query`` or ``views``, for the
-        counts. Raises `BackendError` where the service keeps failing or refuses.
+        kind: ``entities``, ``info``, ``revisions``, ``entity_at_revision``, ``log``, ``query`` or ``views``, for the
+        counts. check: by default that it is whole JSON; half an answer is asked for again. Raises `BackendError` where
+        the service keeps failing or refuses.
         """
         begun = time.monotonic()
         headers, check = {"Accept": accept}, check or _check_whole
