@@ -151,6 +151,7 @@ def facts(
     Example: anachron build facts SNAPSHOT --out facts.parquet
     """
     from anachron.core.errors import ConfigError
+    from anachron.wikidata.reading.snapshot import open_snapshot
     from anachron.wikidata.selection.facts import build_facts
 
     if (snapshot is None) != topic.given:
@@ -168,6 +169,8 @@ def facts(
         print_json({"out": str(place(out)), "facts": selected.facts.height, "cut": cut, "steps": selected.steps})
     else:
         print_facts(selected, place(out))
+        if out.suffix == ".csv":
+            say(f"check a model: anachron check MODEL --facts {out} --as-of {open_snapshot(snapshot).manifest['date']}")
 
 
 def print_facts(selected: "Selected", out: Place) -> None:
