@@ -22,7 +22,8 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import print_json, progress_bar, say, stdout, tell_left_out, tell_notes, warn
 from anachron.cli.outputs import FILE, STATEMENTS
-from anachron.cli.topic_options import LabelLanguage, TopicDay, TopicOptions, topic_folder
+from anachron.cli.topic_builds import fetched, topic_folder
+from anachron.cli.topic_options import LabelLanguage, TopicDay, TopicOptions
 from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ def facts(
     thresholds = replace(thresholds, preset=thresholds.preset or ("dated" if out.suffix == ".csv" else "timestress"))
     selection = thresholds.selection(topic.topic().with_ if topic.given else ())
     if snapshot is None:
-        snapshot = topic.fetched(topic_folder(out), as_of=as_of, language=language, popularity=selection.popularity)
+        more = {"as_of": as_of, "language": language}
+        snapshot = fetched(topic, topic_folder(out), popularity=selection.popularity, **more)
     with progress_bar("buckets") as progress:
         selected = build_facts(
             snapshot, out, selection, preset=thresholds.preset, spread=spread.over(progress), warn=warn

@@ -31,7 +31,8 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import on_screen, say
 from anachron.cli.outputs import FOLDER
-from anachron.cli.topic_options import TopicOptions, local
+from anachron.cli.topic_builds import fetched, local
+from anachron.cli.topic_options import TopicOptions
 from anachron.cli.verbalize import chosen_writer, print_questions
 from anachron.cli.wikidata import MostBad, needing_extra, print_ingest
 from anachron.cli.wikidata_fetch import print_popularity
@@ -124,7 +125,7 @@ def _build(
     tell = partial(_print, target)
     if topic.given and dump is None:
         check_settings(target, settings, spread.workers)
-        topic.fetched(local(target / SNAPSHOT), popularity=settings.selection.popularity, **of_topic)
+        fetched(topic, local(target / SNAPSHOT), popularity=settings.selection.popularity, **of_topic)
         of_snapshot(target, settings, spread.over(), on_screen(), tell)
     elif dump is not None and of_topic["as_of"] is not None and not topic.given:
         build_timestress(

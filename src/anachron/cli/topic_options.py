@@ -10,9 +10,7 @@ from anachron.cli.commands import COMMON, TOPIC
 from anachron.cli.options import split_commas
 
 if TYPE_CHECKING:
-    from anachron.io.stores import Place
     from anachron.wikidata.topic.choose import Topic
-    from anachron.wikidata.topic.days import Days
     from anachron.wikidata.topic.fetch import TopicSettings
 
 Contact = Annotated[
@@ -111,55 +109,6 @@ class TopicOptions:
         site = Site(**{name: address for name, address in addresses.items() if address is not None})
         web = FetchSettings(contact=self.contact, note=say)
         return TopicSettings(site=site, at_a_time=self.requests, web=web, **more)
-
-    def fetched(self, folder: Path, *, popularity: bool = False, **more: Any) -> Path:
-        """The snapshot of the topic, fetched into a folder, if wanted with page views. more: as of `settings`."""
-        from anachron.cli.output import on_screen
-        from anachron.cli.wikidata_topic import print_fetched
-        from anachron.wikidata.topic.days import add_popularity
-        from anachron.wikidata.topic.fetch import fetch_topic
-
-        topic, settings = self._told(**more)
-        found = fetch_topic(topic, folder, settings, on_screen())
-        print_fetched(found)
-        if popularity:
-            add_popularity(found, settings, on_screen())
-        return found.snapshot
-
-    def days(self, folder: Path, old: str, new: str, *, popularity: bool = False, **more: Any) -> "Days":
-        """The topic as it stood on two days; see `fetched`."""
-        from anachron.cli.output import on_screen
-        from anachron.cli.wikidata_topic import print_fetched
-        from anachron.wikidata.topic.days import add_popularity, fetch_days
-
-        topic, settings = self._told(**more)
-        found = fetch_days(topic, folder, old, new, settings, on_screen())
-        for day in (found.old, found.new):
-            print_fetched(day)
-        if popularity:
-            add_popularity(found.new, settings, on_screen())
-        return found
-
-    def _told(self, **more: Any) -> "tuple[Topic, TopicSettings]":
-        from anachron.cli.output import say
-
-        topic = self.topic()
-        if (query := topic.sparql()) is not None:
-            say(query.rstrip())
-        return topic, self.settings(**more)
-
-
-def local(out: "Place | str") -> Path:
-    """A place of this machine, on which a topic is kept. Raises `ConfigError` for a store."""
-    from anachron.io.stores import refuse_stores
-
-    refuse_stores(out)
-    return Path(str(out))
-
-
-def topic_folder(out: "Place") -> Path:
-    """Where a command keeps what it fetched of a topic: beside its file."""
-    return local(out).with_suffix(".topic")
 
 
 def _query_in(path: Path) -> str:

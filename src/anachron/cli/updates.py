@@ -23,7 +23,8 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
 from anachron.cli.outputs import FILE, UPDATES
-from anachron.cli.topic_options import TopicOptions, topic_folder
+from anachron.cli.topic_builds import fetched_days, topic_folder
+from anachron.cli.topic_options import TopicOptions
 from anachron.io.stores import place
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def days_of(
             "days, --old-date 2024-01-01 --new-date today"
         )
     language = code_of(settings.language) or settings.language
-    return topic.days(folder, dates[0], dates[1], popularity=settings.popularity, language=language)
+    return fetched_days(topic, folder, dates[0], dates[1], popularity=settings.popularity, language=language)
 
 
 def _bytes(memory: float | None) -> int | None:
