@@ -113,6 +113,10 @@ def test_the_file_holds_what_a_naive_reading_keeps(tmp_path: Path, seed: int):
             expected.add(row["statement_id"])
     assert {row["statement_id"] for row in written} == expected
     assert bool(shared[False]) == any(f"{shared[False]} facts are left out" in line for line in told)
+    order = [
+        (one["subject"].casefold().split(), one["relation_id"], Date.parse(one["start"]).first_day) for one in written
+    ]
+    assert order == sorted(order)
     # and the reader of a check takes it as it is, one fact an object, with each of its periods
     given = read_given_facts(tmp_path / "facts.csv").facts
     stated = {(row["subject_id"], row["relation_id"], row["object_id"]) for row in written}

@@ -16,7 +16,7 @@ from anachron.core.errors import ConfigError
 COMMON, MODEL, SERVER, PUBLISHED, SETTINGS = "Common", "Model", "Server", "As published", "Settings"
 TOPIC = "Topic"
 PANELS = (COMMON, TOPIC, MODEL, SERVER, PUBLISHED, SETTINGS)
-SHORT = (COMMON, TOPIC, MODEL)  # the panels that --help explains
+SHORT = (COMMON, MODEL)  # the panels that --help explains
 BEHIND_SET = {PUBLISHED, SETTINGS}  # the panels whose options are written --set NAME=VALUE
 SELDOM = "Rarely used"  # the panel of commands that is shown last
 HELP_ALL = "--help-all"

@@ -38,6 +38,7 @@ from anachron.cli import (
     updates,
     verbalize,
     wikidata,
+    wikidata_example,
     wikidata_explain,
     wikidata_fetch,
     wikidata_topic,
@@ -99,7 +100,7 @@ wikidata_app = App(
     add_completion=False,
 )
 app.add_typer(wikidata_app, name="wikidata")
-for module in (wikidata_topic, wikidata_fetch, wikidata, wikidata_explain):
+for module in (wikidata_topic, wikidata_fetch, wikidata, wikidata_explain, wikidata_example):
     module.register(wikidata_app)
 
 runs_app = App(

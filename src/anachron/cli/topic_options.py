@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from anachron.cli.commands import TOPIC
+from anachron.cli.commands import COMMON, TOPIC
 from anachron.cli.options import split_commas
 
 if TYPE_CHECKING:
     from anachron.wikidata.topic.choose import Topic
+    from anachron.wikidata.topic.fetch import TopicSettings
 
 Contact = Annotated[
     str | None,
@@ -19,6 +20,14 @@ Contact = Annotated[
         "the environment."
     ),
 ]
+TopicDay = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", help="Of a topic: the day, YYYY-MM-DD, at whose end (UTC) its items stood as they are taken. "
+        "Default: now."
+    ),
+]  # fmt: skip
+LabelLanguage = Annotated[str, typer.Option(help="Language of labels and descriptions.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +41,7 @@ class TopicOptions:
             "--topic",
             help="Items: ids (Q30,Q142), a file of ids, a query (FILE.rq), or in words: 'instances of Q3624078 with "
             "P6,P35 in Q46 since 1990'.",
+            rich_help_panel=COMMON,
         ),
     ] = None
     items: Annotated[
@@ -53,11 +63,14 @@ class TopicOptions:
         int | None,
         typer.Option(help="Of these, those of which such a statement begins or ends in this year or later."),
     ] = None
-    site: Annotated[str, typer.Option(help="Address of the Wikibase.")] = "https://www.wikidata.org"
-    sparql_url: Annotated[
+    site: Annotated[str | None, typer.Option(help="Address of the Wikibase. Default: Wikidata.")] = None
+    sparql: Annotated[
         str | None, typer.Option(help="Address of its query service. Default: Wikidata's; none of another Wikibase.")
     ] = None
     contact: Contact = None
+    views: Annotated[
+        str | None, typer.Option(help="Address of its page views. Default: Wikimedia's; none of another Wikibase.")
+    ] = None
     requests: Annotated[int, typer.Option(min=1, help="Requests at a time; Wikimedia asks for one.")] = 1
 
     @property
@@ -85,14 +98,15 @@ class TopicOptions:
             since=self.since,
         )
 
-    def settings(self, **more: Any) -> Any:
-        """`anachron.wikidata.topic.fetch.TopicSettings` of the site, the contact and the requests. more: its others."""
+    def settings(self, **more: Any) -> "TopicSettings":
+        """How the topic is fetched. more: the settings that are no options of this group."""
         from anachron.cli.output import say
         from anachron.wikidata.fetching.web import FetchSettings
         from anachron.wikidata.topic.fetch import TopicSettings
         from anachron.wikidata.topic.site import Site
 
-        site = Site(self.site) if self.sparql_url is None else Site(self.site, sparql=self.sparql_url)
+        addresses = {"url": self.site, "sparql": self.sparql, "views": self.views}
+        site = Site(**{name: address for name, address in addresses.items() if address is not None})
         web = FetchSettings(contact=self.contact, note=say)
         return TopicSettings(site=site, at_a_time=self.requests, web=web, **more)
 

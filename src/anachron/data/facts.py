@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
@@ -51,8 +52,9 @@ ALL_OPEN = CellRule(lambda questions: questions.list.eval(_is_open(pl.element())
 def as_own_facts(facts: pl.DataFrame) -> pl.DataFrame:
     """Facts as a file of one's own has them, one row a period, the columns that hold something in `OWN_NAMES`' words.
 
-    Such a file tells its facts apart by their names, as a question does. Facts in which one name stands for two
-    entities (Georgia, for one of two subjects of a relation) are left out.
+    Those of one subject and relation stand together, the earliest first. Such a file tells its facts apart by their
+    names, as a question does. Facts in which one name stands for two entities (Georgia, for one of two subjects of a
+    relation) are left out.
     """
     keys = ["_subject", "_object"]
     named = facts.with_columns(
@@ -64,7 +66,9 @@ def as_own_facts(facts: pl.DataFrame) -> pl.DataFrame:
     ]
     kept = named.filter(~pl.any_horizontal(several))
     there = [name for name in OWN_NAMES if name in kept.columns and (name in ASKED or not kept[name].is_null().all())]
-    return kept.select(pl.col(name).alias(OWN_NAMES[name]) for name in there)
+    begins = pl.Series("_begins", [Date.parse(start).first_day for start in kept["start"]], pl.Int64)
+    ordered = kept.with_columns(begins).sort(*keys[:1], "relation_id", "_begins", *keys[1:], "end", nulls_last=True)
+    return ordered.select(pl.col(name).alias(OWN_NAMES[name]) for name in there)
 
 
 def read_questions(path: Place | str) -> pl.DataFrame:

@@ -7,7 +7,7 @@ and are joined in its order.
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -33,7 +33,7 @@ from anachron.io.jobs import (
 )
 from anachron.io.stores import Place, StorePath, place, read_all
 from anachron.io.tables import scan_parquet
-from anachron.wikidata.reading.dump import Dump, continues, open_dump
+from anachron.wikidata.reading.dump import Dump, continues, open_dumps
 from anachron.wikidata.reading.handing import CAN_HAND_OUT, HandOut
 from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of
 from anachron.wikidata.reading.ranges import BY_BUCKET, Job, NoDump, do_ranges, range_folder
@@ -43,7 +43,7 @@ from anachron.wikidata.reading.whole import check_bad, check_layout, first_missi
 
 Counts = dict[str, int]
 Progress = Callable[..., None]
-WORK_FORMAT = 2  # how the files of a range are laid out
+WORK_FORMAT = 3  # how the files of a range are laid out
 POPULARITY = "popularity.parquet"  # what `anachron.wikidata.views.popularity` adds to a snapshot
 LISTED = "listed.txt"  # in the work folder: the ids of --entities, for the workers
 NAMED = 5  # ids of --entities that are named where the dump lacks them
@@ -52,7 +52,7 @@ ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell 
 
 
 def ingest(
-    path: Place | str,
+    path: Place | str | Sequence[Place | str],
     out: Place | str,
     settings: IngestSettings,
     *,
@@ -63,6 +63,8 @@ def ingest(
     more: Json | None = None,
 ) -> dict[str, Any]:
     """Write the snapshot of a dump and return its manifest. A complete snapshot of the same dump is left as it is.
+
+    path: a dump, or several small files and folders of them, which are read as one (`open_dumps`).
 
     With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
     ``more``: other entries of the manifest. The dump may lie in the folder of the snapshot, with a table of its name.
@@ -77,12 +79,13 @@ def ingest(
     clock, callbacks = time.monotonic(), callbacks or Callbacks()
     if workers is not None:
         worker_count(workers)  # a wrong number shows before anything is written
-    dump = open_dump(place(path).absolute(), range_bytes)  # workers may have other working directories
+    given = path if isinstance(path, Sequence) and not isinstance(path, str) else [path]
+    dump = open_dumps([place(one).absolute() for one in given], range_bytes)  # workers may have other working directories
     out = place(out).absolute()
     settings = replace(settings, buckets=settings.buckets or _buckets_there(out) or buckets_for(dump))
     about = {
         "format": FORMAT,
-        "dump": {"name": dump.path.name, "size": dump.size, "compression": dump.compression, "sample": dump.sample},
+        "dump": {"name": dump.name, "size": dump.size, "compression": dump.compression, "sample": dump.sample},
         "date": settings.date,
         "options": settings.options(),
     }
@@ -225,6 +228,7 @@ def _read_ranges(
 
 def _job(dump: Dump, work: Place, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
     listed = None if settings.entities is None else work / LISTED
+    more |= {"references": settings.references}
     return Job(dump, work, settings.wiki, settings.language, listed, buckets_of(settings), numbers, **more)
 
 

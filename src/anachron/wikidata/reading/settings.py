@@ -13,7 +13,9 @@ from anachron.wikidata.reading.parse import Parser
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS
 from anachron.wikidata.reading.streams import MIB, Compression
 
-SMALL_BUCKETS = 32  # up to so many each has a 32nd of the bytes below: a bucket takes some work even if it is empty
+# Up to so many buckets each has a quarter of the bytes below, so that there are some for every worker: but a bucket takes
+# some work (a quarter of a second of `build updates`) even if it is empty.
+SMALL_BUCKETS, QUARTER = 32, 4
 # Bytes of a dump for each bucket: all of Wikidata then comes to some hundred thousand statements in one.
 BUCKET_BYTES: dict[Compression, int] = {"none": 768 * MIB, "gz": 64 * MIB, "bz2": 48 * MIB, "zst": 64 * MIB}
 
@@ -27,7 +29,8 @@ class IngestSettings:
     end of the dump is then not checked. ``entities``: only these items are subjects (labels and classes of all others
     are kept, because they occur as objects and classes). ``buckets``: number of files per table, by default depending
     on the size of the dump (`buckets_for`). ``most_bad``: maximum percentage of lines, or of their bytes, without a
-    readable entity; above it the dump is refused. It does not affect the content of a snapshot. Raises `ConfigError` or
+    readable entity; above it the dump is refused. It does not affect the content of a snapshot. ``references``: keep
+    those of the statements, so that facts can be cited with their sources; a whole dump becomes twice as large. Raises `ConfigError` or
     `DataError` for values out of range.
     """
 
@@ -38,6 +41,7 @@ class IngestSettings:
     entities: frozenset[str] | None = field(default=None, repr=False)
     buckets: int | None = None
     most_bad: float = 0.1
+    references: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -59,14 +63,14 @@ class IngestSettings:
             listed = {"ids": len(self.entities), "sha256": digest}
         return {
             "wiki": self.wiki, "language": self.language, "limit": self.limit, "entities": listed,
-            "buckets": self.buckets,
+            "buckets": self.buckets, **({"references": True} if self.references else {}),
         }  # fmt: skip
 
 
 def buckets_for(dump: Dump) -> int:
     """A power of two, so that snapshots of dumps that differ in size can be split to the same buckets."""
     most = BUCKET_BYTES[dump.compression]
-    large, small = (-(-dump.size // size) for size in (most, most // SMALL_BUCKETS))
+    large, small = (-(-dump.size // size) for size in (most, most // QUARTER))
     return 1 << (max(1, large, min(SMALL_BUCKETS, small)) - 1).bit_length()
 
 

@@ -11,12 +11,12 @@ from anachron.io.files import Json, file_fingerprint, read_json, write_manifest
 from anachron.io.stores import Place, place
 from anachron.io.tables import write_table
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
-from anachron.wikidata.selection.lookups import missing_rules
+from anachron.wikidata.selection.lookups import missing_objects, missing_rules
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.rules import preset as preset_named
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
 from anachron.wikidata.selection.stages import Cut
-from anachron.wikidata.topic.cited import with_topic
+from anachron.wikidata.topic.aliases import with_aliases
 
 COMMAND = "build facts"
 
@@ -32,9 +32,9 @@ def build_facts(
 ) -> Selected:
     """Select the facts of a snapshot and write them (.parquet or .jsonl) with ``<out>.manifest.json``.
 
-    A .csv is a file of facts as `anachron.check` reads it (`as_own_facts`), of a topic with other names of objects and
-    revisions of subjects. settings: by default those of TimeStress; see `selection_named`. preset: the name that they
-    started from, for the manifest. warn: told what a reader of the facts must know.
+    A .csv is a file of facts as `anachron.check` reads it (`as_own_facts`), of a topic with other names of objects.
+    settings: by default those of TimeStress; see `selection_named`. preset: the name that they started from, for the
+    manifest. warn: told what a reader of the facts must know.
 
     Raises `DataError` when nothing is left, naming the step that dropped the last statements; then nothing is written.
     """
@@ -61,7 +61,7 @@ def build_facts(
     inputs = {str(path): file_fingerprint(path) for path in read}
     table = selected.facts
     if out.suffix == ".csv":
-        table = as_own_facts(with_topic(snapshot, table))
+        table = as_own_facts(with_aliases(snapshot, table))
         if alike := selected.facts.height - table.height:
             warn(f"{alike:,} facts are left out of {out}: in them one name stands for two entities")
     write_table(out, table)
@@ -76,6 +76,8 @@ def build_facts(
 def _why_none(snapshot: Snapshot, steps: list[Json]) -> str:
     """Why nothing was selected, and what to do."""
     why = emptied_by(steps)
+    if (missing := missing_objects(snapshot)) is not None:
+        return f"{why}; {missing}"
     if any(step["statements_in"] for step in steps):
         return f"{why}; change what that step asks for, or look at single entities with `anachron wikidata explain`"
     options = snapshot.manifest["options"]

@@ -144,7 +144,7 @@ def fetch_topic(
                 "fetched": record["started"], "states": dict(Counter(outcomes[id].state for id in ids)),
                 "needed": closure.counts, "requests": dict(sorted(services.counts.items())),
             }  # fmt: skip
-            day, listed = settings.as_of or record["started"][:10], frozenset(one.id for one in items)
+            day, listed = settings.as_of or record["started"][:10], frozenset({*ids, *(one.id for one in items)})
             chosen = IngestSettings(day, settings.wiki, settings.language, entities=listed)
             manifest = ingest(out / DUMP, out, chosen, workers=1, callbacks=callbacks, more={"topic": about})
             kept.forget()

@@ -44,10 +44,11 @@ def fetch_popularity(
 ) -> Result:
     """Write ``popularity.parquet`` into a snapshot, as `compute_popularity` does from files of the same months.
 
-    months: whole months before the day of the snapshot. A month in which the service has no view of any title, such as
-    one that it does not know yet, is left out, and a warning says so. Answers are kept in ``SNAPSHOT/pageviews/``, so
-    that a call that was interrupted goes on. Raises `ConfigError` for a site without such a service and for months
-    before `FIRST`, `DataError` where no title has views, and as `Services.get` and `compute_popularity`.
+    months: whole months before the day of the snapshot. The last ones in which the service has no view of any title, as
+    of a month that it does not know yet, are left out, and a warning says so. Answers are kept in
+    ``SNAPSHOT/pageviews/``, so that a call that was interrupted goes on. Raises `ConfigError` for a site without such a
+    service and for months before `FIRST`, `DataError` where no title has views, and as `Services.get` and
+    `compute_popularity`.
     """
     refuse_stores(snapshot)
     callbacks, opened, site = callbacks or Callbacks(), open_snapshot(snapshot), services.site
@@ -80,18 +81,19 @@ def fetch_popularity(
                     kept.put("views", title, views)
                 known[title] = views
                 bar.progress(done, len(titles))
+    there = [month for month in wanted if any(month in views for views in known.values())]
+    if not there:
+        raise DataError(f"{project} has no page views of the {len(titles):,} titles of {snapshot}; use --no-popularity")
     files = []
     for month in wanted:
-        lines = [line_of(project, title, known[title][month]) for title in titles if month in known[title]]
         path = folder / f"pageviews-{month.replace('-', '')}-user"
-        if lines:
-            write_bytes(path, "".join(lines).encode())
-            files.append(path)
-        else:
+        if month > there[-1]:
             remove_file(path)
             callbacks.warn(f"the service has no page view of these articles in {month}, which is left out")
-    if not files:
-        raise DataError(f"{project} has no page views of the {len(titles):,} titles of {snapshot}; use --no-popularity")
+        else:
+            lines = [line_of(project, title, known[title][month]) for title in titles if month in known[title]]
+            write_bytes(path, "".join(lines).encode())
+            files.append(path)
     return compute_popularity(snapshot, files, callbacks=callbacks)
 
 

@@ -1,4 +1,4 @@
-"""What the folder of a topic's snapshot knows of facts beyond its tables: other names, and revisions to cite."""
+"""Other names of the entities of a topic, which its dump has and the tables of a snapshot have not."""
 
 import gzip
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from anachron.io.stores import Place
 from anachron.wikidata.reading.entity_json import Term
 from anachron.wikidata.reading.snapshot import Snapshot
 
-DUMP, OUTCOMES = "topic.json.gz", "topic.csv"  # what a fetch writes into a snapshot
+DUMP = "topic.json.gz"  # in the snapshot's folder
 _SPLITS = r"[|;]|^\s*[\[({]"  # what a file of facts would read as a list of names
 
 
@@ -20,21 +20,14 @@ class _Names(Struct):
     aliases: dict[str, list[Term]] | Annotated[list[Any], Meta(max_length=0)] = []
 
 
-def with_topic(snapshot: Snapshot, facts: pl.DataFrame) -> pl.DataFrame:
-    """Facts with ``aliases`` of their objects (in the snapshot's language, ``|`` between), ``subject_revision`` and
-    ``subject_modified``; of a snapshot that is no topic's as they are."""
-    folder = snapshot.folder
-    if not (folder / OUTCOMES).is_file():
+def with_aliases(snapshot: Snapshot, facts: pl.DataFrame) -> pl.DataFrame:
+    """Facts with ``aliases`` of their objects, in the snapshot's language with ``|`` between, where it is a topic's."""
+    dump = snapshot.folder / DUMP
+    if not dump.is_file():
         return facts
-    language = snapshot.manifest["options"]["language"]
-    names = aliases_in(folder / DUMP, set(facts["object_id"]), language)
-    with (folder / OUTCOMES).open("rb") as file:
-        outcomes = pl.read_csv(file.read(), infer_schema=False)
-    revisions = outcomes.select(subject_id="id", subject_revision="revision", subject_modified="modified")
+    names = aliases_in(dump, set(facts["object_id"]), snapshot.manifest["options"]["language"])
     aliases = pl.col("object_id").replace_strict(names, default=None, return_dtype=pl.String)
-    return facts.with_columns(aliases.alias("aliases")).join(
-        revisions.unique("subject_id"), on="subject_id", how="left", maintain_order="left"
-    )
+    return facts.with_columns(aliases.alias("aliases"))
 
 
 def aliases_in(dump: Place, ids: Collection[str], language: str) -> dict[str, str]:
