@@ -139,15 +139,18 @@ class Resolver:
 
         progress: told how many answers about single entities are there, and how many are to come as far as is known.
         """
-        wanted = dict.fromkeys(ids)
-        self._progress, self._done, self._total = progress, 0, len(wanted)
-        while left := [id for id in wanted if id not in self.outcomes]:
+        wanted: dict[str, Outcome] = {}
+        new = dict.fromkeys(ids)
+        self._progress, self._done, self._total = progress, 0, len(new)
+        while new:
+            left = [id for id in new if id not in self.outcomes]  # of a run that goes on, those of before are known
             if self.day is None:
                 self._current(left)
             else:
                 self._as_of(left, f"{self.day}T23:59:59Z")
-            wanted |= dict.fromkeys(to for id in wanted if (to := self.outcomes[id].to) is not None)
-        return {id: self.outcomes[id] for id in wanted}
+            wanted |= {id: self.outcomes[id] for id in new}
+            new = dict.fromkeys(one.to for id in new if (one := wanted[id]).to is not None and one.to not in wanted)
+        return wanted
 
     # -- today -------------------------------------------------------------------------------------------------------
 
