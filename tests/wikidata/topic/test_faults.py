@@ -116,7 +116,7 @@ def test_every_fault_at_every_request(server, fetch, kind, day):
         twice = Counter({usual[at].key: 1})
         if (
             usual[at].path != "/w/api.php"
-        ):  # an entity at a revision: it knows no lag, and a state says all without text
+        ):  # an entity at a revision: no lag, and a state says all without a text
             refused = entity_data(world(), usual[at].path.rsplit("/", 1)[1], usual[at].params)[0] != 200
             twice = Counter() if kind == "lag" or (kind == "half" and refused) else twice
         assert (len(slept), keys(server.requests()) - keys(usual)) == (twice.total(), twice)
