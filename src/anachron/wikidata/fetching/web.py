@@ -79,12 +79,12 @@ def persist(
 ) -> Result:
     """What a call gives, which is repeated while it raises `Failure`, as the settings say.
 
-    progressed: asked after each failure; progress begins the count and the pauses anew. Raises `BackendError` in the
-    end.
+    progressed: asked after each failure; progress begins the count and the pauses anew, and so does a server that is
+    only busy. Raises `BackendError` in the end.
     """
 
     def after(state: RetryCallState) -> None:
-        if progressed():
+        if progressed() or failure(state).busy:
             state.attempt_number = 1
 
     def tell(state: RetryCallState) -> None:

@@ -47,6 +47,11 @@ class Outcome:
     modified: str | None = None
     to: str | None = None
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """Under which an entity that was found is kept."""
+        return self.id, self.revision or 0
+
 
 class _Redirect(Struct):
     to: str
@@ -122,6 +127,16 @@ def dumped(record: Raw) -> bytes:
     return msgspec.json.encode({name: parts[name] for name in ORDER if name in parts})
 
 
+def _listed(id: str, page: _Page) -> Outcome:
+    """What the history of a page up to a time says, of which the last revision is listed."""
+    if page.missing:  # deleted since it was asked for
+        return Outcome(id, "deleted")
+    if not page.revisions:
+        return Outcome(id, "not yet")
+    last = page.revisions[0]
+    return Outcome(id, "hidden" if last.sha1hidden else "found", last.revid, last.timestamp)
+
+
 class Resolver:
     """Fetches entities of a run and says what became of their ids: by today, or by the end of a day (YYYY-MM-DD, UTC).
 
@@ -139,51 +154,57 @@ class Resolver:
 
         progress: told how many answers about single entities are there, and how many are to come as far as is known.
         """
-        wanted: dict[str, Outcome] = {}
-        new = dict.fromkeys(ids)
-        self._progress, self._done, self._total = progress, 0, len(new)
-        while new:
-            left = [id for id in new if id not in self.outcomes]  # of a run that goes on, those of before are known
+        wanted = self._with_others(ids)
+        self._progress, self._done, self._total = progress, 0, len(wanted)
+        while left := [id for id in wanted if id not in self.outcomes]:
             if self.day is None:
                 self._current(left)
             else:
                 self._as_of(left, f"{self.day}T23:59:59Z")
-            wanted |= {id: self.outcomes[id] for id in new}
-            new = dict.fromkeys(one.to for id in new if (one := wanted[id]).to is not None and one.to not in wanted)
-        return wanted
+            wanted = self._with_others(wanted)
+        return {id: self.outcomes[id] for id in wanted}
+
+    def _with_others(self, ids: Iterable[str]) -> list[str]:
+        """The ids, and those that they were merged into, as far as is known."""
+        ids = list(ids)
+        others = [one.to for id in ids if (one := self.outcomes.get(id)) is not None and one.to is not None]
+        return list(dict.fromkeys([*ids, *others]))
 
     # -- today -------------------------------------------------------------------------------------------------------
 
     def _current(self, ids: list[str]) -> None:
-        known = self.kept.known(ids)
+        known = self.kept.known(ids)  # of which it may do to ask whether they changed
         heads = self._heads([id for id in ids if id in known])
-        same = {id for id, head in heads.items() if self._is_here(head)}
-        with self._answer():
-            for id in same:
-                self._settle(Outcome(id, "found", heads[id].lastrevid, heads[id].modified))
-        self._fetch([id for id in ids if id not in same])
+        self._settle(*(Outcome(id, "merged", to=head.redirects.to) for id, head in heads.items() if head.redirects))
+        self._settle(*(one for id, head in heads.items() if (one := self._here(id, head)) is not None))
+        missing = self.kept.all("missing")
+        self._fetch([id for id in ids if id not in self.outcomes and id not in missing])
+        missing = self.kept.all("missing")
+        self._missing([id for id in ids if id in missing and id not in self.outcomes])
 
-    def _is_here(self, head: _Head) -> bool:
-        return head.redirects is None and head.lastrevid is not None and self.kept.has_entity(head.id, head.lastrevid)
+    def _here(self, id: str, head: _Head) -> Outcome | None:
+        """The outcome of an id that was not merged and whose revision is kept."""
+        if head.is_missing or head.redirects is not None:
+            return None
+        revision, modified = self._revision(id, head)
+        return Outcome(id, "found", revision, modified) if self.kept.has_entity(id, revision) else None
 
     def _fetch(self, ids: list[str], until: str | None = None) -> None:
         """Entities of today, 50 a request. until: what was changed later by now is left without an outcome."""
-        missing: list[str] = []
         for records in self._batches("entities", ids, FULL):
             with self._answer():
                 for id, record, head in records:
                     if head.is_missing:
-                        missing.append(id)
+                        self.kept.put("missing", id, True)
                         continue
                     self._learn(head)
                     revision, modified = self._revision(id, head)
                     if until is not None and (modified > until or head.redirects is not None):
                         continue
                     self.kept.put_entity(head.id, revision, dumped(record))
-                    self._settle(Outcome(head.id, "found", revision, modified))
+                    self._put(Outcome(head.id, "found", revision, modified))
                     if head.redirects is not None:
-                        self._settle(Outcome(id, "merged", to=head.redirects.to))
-        self._missing(missing)
+                        self._put(Outcome(id, "merged", to=head.redirects.to))
 
     def _batches(self, kind: str, ids: list[str], props: str) -> Iterable[list[tuple[str, Raw, _Head]]]:
         """Records of ids, a list an answer. What was too large for an answer is asked for again."""
@@ -245,9 +266,8 @@ class Resolver:
             return self.services.api("log", _Log, action="query", list="logevents", **asked).query.logevents
 
         for id, events in self.services.map(ask, ids):
-            with self._answer():
-                deleted = events[0].timestamp if events else None
-                self._settle(Outcome(id, "deleted" if deleted else "missing", modified=deleted))
+            deleted = events[0].timestamp if events else None
+            self._settle(Outcome(id, "deleted" if deleted else "missing", modified=deleted))
 
     @contextmanager
     def _answer(self) -> Iterator[None]:
@@ -257,7 +277,12 @@ class Resolver:
             self.kept.put("requests", "", self.services.counts)
         self._progress(self._done, max(self._total, self._done))
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, *outcomes: Outcome) -> None:
+        with self._answer():
+            for outcome in outcomes:
+                self._put(outcome)
+
+    def _put(self, outcome: Outcome) -> None:
         self.kept.put(self._kind, outcome.id, asdict(outcome))
         self.outcomes[outcome.id] = outcome
         self._done += 1
@@ -270,16 +295,13 @@ class Resolver:
         there = [id for id in ids if not heads[id].is_missing]
         # What was not changed since then is asked for like what is of today, 50 a request.
         same = [id for id in there if heads[id].redirects is None and self._revision(id, heads[id])[1] <= end]
-        here = {id for id in same if self._is_here(heads[id])}
-        with self._answer():
-            for id in here:
-                self._settle(Outcome(id, "found", *self._revision(id, heads[id])))
-        self._fetch([id for id in same if id not in here], until=end)
+        self._settle(*(one for id in same if (one := self._here(id, heads[id])) is not None))
+        self._fetch([id for id in same if id not in self.outcomes], until=end)
         self._history([id for id in there if id not in self.outcomes], heads, end)
 
     def _history(self, ids: list[str], heads: dict[str, _Head], end: str) -> None:
         """The last revision of each page up to a time, one page a request as documented, then the entity as of it."""
-        known: dict[str, Any] = self.kept.all("revision")
+        known: dict[str, Any] = self.kept.all("history")
 
         def ask(id: str) -> _Page:
             asked = {"titles": self._title(id), "rvprop": "ids|timestamp|sha1", "rvlimit": 1, "rvstart": end}
@@ -293,32 +315,17 @@ class Resolver:
         self._total += len(asked_for)
         for id, page in self.services.map(ask, asked_for):
             with self._answer():
+                known[id] = msgspec.to_builtins(page)
+                self.kept.put("history", id, known[id])
                 self._done += 1
-                known[id] = msgspec.to_builtins(page.revisions[0]) if page.revisions else None
-                self.kept.put("revision", id, known[id])
-                if page.missing:  # deleted since its head was asked for
-                    self._settle(Outcome(id, "deleted"))
-                elif not page.revisions:
-                    self._settle(Outcome(id, "not yet"))
-        wanted = []
-        for id in ids:
-            if id in self.outcomes:
-                continue
-            one = msgspec.convert(known[id], _Revision)
-            outcome = Outcome(id, "found", one.revid, one.timestamp)
-            if one.sha1hidden:
-                with self._answer():
-                    self._settle(replace(outcome, state="hidden"))
-            elif self.kept.has_entity(id, one.revid):
-                with self._answer():
-                    self._settle(outcome)
-            else:
-                wanted.append(outcome)
-        self._at_revisions(wanted, heads)
+        listed = [_listed(id, msgspec.convert(known[id], _Page)) for id in ids]
+        wanted = {one.id: one for one in listed if one.state == "found" and not self.kept.has_entity(*one.key)}
+        self._settle(*(one for one in listed if one.id not in wanted))
+        self._at_revisions(list(wanted.values()), heads)
 
     def _at_revisions(self, wanted: list[Outcome], heads: dict[str, _Head]) -> None:
         def ask(one: Outcome) -> tuple[Outcome, Raw | None]:
-            address = self.services.site.entity(one.id, one.revision or 0)
+            address = self.services.site.entity(*one.key)
             response = self.services.get("entity_at_revision", address, allowed=OTHER_STATES)
             if response is None:
                 return replace(one, state="hidden"), None
@@ -333,5 +340,5 @@ class Resolver:
         for _, (outcome, record) in self.services.map(ask, wanted):
             with self._answer():
                 if record is not None:
-                    self.kept.put_entity(outcome.id, outcome.revision or 0, dumped(record))
-                self._settle(outcome)
+                    self.kept.put_entity(*outcome.key, dumped(record))
+                self._put(outcome)

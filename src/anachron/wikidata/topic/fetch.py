@@ -234,7 +234,7 @@ def _ids(topic: Topic, services: Services, kept: Kept) -> list[str]:
 
 def _closure(topic: Topic, resolver: Resolver, kept: Kept, most: int) -> Closure:
     relations = frozenset((topic.found_by or topic).with_)
-    return Closure(resolver.resolve, lambda one: kept.entity(one.id, one.revision or 0), relations, most)
+    return Closure(resolver.resolve, lambda one: kept.entity(*one.key), relations, most)
 
 
 def _items(ids: Iterable[str], outcomes: dict[str, Outcome]) -> list[Outcome]:
@@ -257,11 +257,11 @@ def _planned(topic: Topic, out: Path, settings: TopicSettings, callbacks: Callba
                 outcomes = resolver.resolve(ids, bar.progress)
             closure = _closure(topic, resolver, kept, settings.most)
             items = _items(ids, outcomes)
-            rounds = [{one.id for one in items}, closure.first(items).all()]
-            counts, known = closure.counts, [len(kept.known(ids)) for ids in rounds]
+            rounds = [set(ids), closure.first(items).all() - set(ids)]
+            counts, known = closure.counts, [len(kept.known(round_)) for round_ in rounds]
         finally:
             kept.forget()
-        sizes = [len(ids) for ids in rounds]
+        sizes = [len(round_) for round_ in rounds]
         heads = sizes if settings.as_of else known
         bodies = [size - there for size, there in zip(sizes, known, strict=True)]
         planned = {"info": _batches(heads), "entities": _batches(bodies) + CLASS_ROUNDS}
@@ -269,7 +269,7 @@ def _planned(topic: Topic, out: Path, settings: TopicSettings, callbacks: Callba
             planned |= {"revisions": sum(sizes), "entity_at_revision": sum(sizes), "entities": CLASS_ROUNDS}
         each = services.seconds / max(1, services.counts.total()) / settings.at_a_time
     manifest = {"dry_run": True, "needed": counts, "asked": dict(services.counts)}
-    table = _table(outcomes, {*ids, *rounds[0]})
+    table = _table(outcomes, set(outcomes))
     return FetchedTopic(out, table, planned, manifest, sum(planned.values()) * each)
 
 
@@ -298,5 +298,5 @@ def _write_dump(path: Path, kept: Kept, outcomes: dict[str, Outcome]) -> None:
     ):
         for place, one in enumerate(found):
             packed.write(b",\n" if place else b"[\n")
-            packed.write(kept.entity(one.id, one.revision or 0))
+            packed.write(kept.entity(*one.key))
         packed.write(b"\n]\n")

@@ -165,6 +165,7 @@ def _check_api(response: "httpx2.Response") -> None:
         return
     code, info = error.get("code", ""), error.get("info", "")
     if code.startswith(PASSING):
-        # a server that is behind is asked again after 5 seconds at least, as its manual says
-        raise Failure(f"the server answers {code} ({info})", max(retry_after(response.headers) or 0.0, MAXLAG))
+        # Whoever is told of lag pauses for 5 seconds at least, and for as long as it takes, as the manual says.
+        wait = max(retry_after(response.headers) or 0.0, MAXLAG)
+        raise Failure(f"the server answers {code} ({info})", wait, busy=code == "maxlag")
     raise BackendError(f"{response.request.url.copy_with(query=None)}: the service answers {code}: {info}")
