@@ -114,9 +114,7 @@ def test_every_fault_at_every_request(server, fetch, kind, day):
         folder, slept = fetch(day)
         assert made(folder) == expected
         twice = Counter({usual[at].key: 1})
-        if (
-            usual[at].path != "/w/api.php"
-        ):  # an entity at a revision: no lag, and a state says all without a text
+        if usual[at].path != "/w/api.php":  # an entity at a revision: no lag, and a state says all without a text
             refused = entity_data(world(), usual[at].path.rsplit("/", 1)[1], usual[at].params)[0] != 200
             twice = Counter() if kind == "lag" or (kind == "half" and refused) else twice
         assert (len(slept), keys(server.requests()) - keys(usual)) == (twice.total(), twice)

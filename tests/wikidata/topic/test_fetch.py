@@ -66,7 +66,7 @@ def test_the_snapshot_is_that_of_a_dump_of_the_same_entities(fetching, tmp_path,
     dump = naive.dump(tmp_path / "dump.json.gz", past, fetched.outcomes["id"], told)
     chosen = IngestSettings(
         fetched.manifest["date"], "all", "fr", entities=frozenset(naive.items(past, TOPIC, told)),
-        buckets=fetched.manifest["options"]["buckets"],
+        buckets=fetched.manifest["options"]["buckets"], references=True,
     )  # fmt: skip
     manifest = ingest(dump, tmp_path / "of dump", chosen)
     assert tables(fetched.snapshot) == tables(tmp_path / "of dump")
@@ -193,7 +193,7 @@ def test_a_dry_run_says_what_is_to_come_and_writes_nothing(fetching):
     assert plan.requests == {name: number for name, number in real.requests.items() if name != "log"}
     plan = fetching(dry_run=True, as_of=BEFORE, cache=fetching.folder / "other")
     number = len({*TOPIC, *naive.rounds(histories(), TOPIC)[0]})
-    assert plan.requests == {"info": 2, "entities": 3, "revisions": number, "entity_at_revision": number}
+    assert plan.requests == {"info": 5, "revisions": number, "entity_at_revision": number}
 
 
 def test_too_much_is_refused_before_it_is_fetched(fetching):
@@ -226,6 +226,13 @@ def test_a_query_is_asked_once_and_says_why_it_fails(fetching):
         fetching("wrong", topic=Topic(query="SELECT ?item WHERE { nonsense"))
 
 
+def test_another_topic_may_follow_one_of_which_nothing_came(fetching):
+    with pytest.raises(ConfigError, match="--most 9"):
+        fetching(most=9)
+    assert states(fetching(topic=["Q142"])) == {"Q142": "found"}
+    assert [one.params["props"] for one in fetching.asked()[3:4]] == ["info"]  # nothing of it is fetched again
+
+
 def test_a_folder_of_something_else_is_refused_before_anything_is_asked(fetching):
     (fetching.folder / "out").mkdir()
     (fetching.folder / "out" / "mine.txt").write_text("mine")
@@ -247,7 +254,8 @@ def test_where_no_item_can_be_had_the_states_are_named(fetching):
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"as_of": "2020"}, "YYYY-MM-DD"), ({"as_of": "2999-01-01"}, "up to"), ({"most": 0}, "at least 1"),
+    [({"as_of": "2020"}, "YYYY-MM-DD"), ({"as_of": "2020-02-31"}, "2020-02-31"),
+     ({"as_of": "2999-01-01"}, "up to"), ({"most": 0}, "at least 1"),
      ({"at_a_time": 0}, "at least 1"), ({"wiki": "No Wiki"}, "--wiki")],
 )  # fmt: skip
 def test_wrong_settings_are_refused(fetching, changes, words):
