@@ -21,8 +21,12 @@ FACTS_SCHEMA: dict[str, Any] = {
     "object_label": pl.String, "object_description": pl.String, "start": pl.String, "end": pl.String,
     "popularity": pl.Float64, "subject_popularity": pl.Float64, "object_popularity": pl.Float64,
     "other_objects": pl.Int64, "subject_from": pl.String, "object_from": pl.String, "statement_id": pl.String,
-    "subject_kind": pl.String,
+    "subject_kind": pl.String, "subject_revision": pl.Int64, "subject_modified": pl.String, "references": pl.String,
 }  # fmt: skip
+CITED_BY = (  # what a fact's row of the table of sources tells
+    "fact_id", "subject_id", "relation_id", "object_id", "start", "end", "statement_id", "subject_revision",
+    "subject_modified", "references",
+)  # fmt: skip
 # Further periods in which the same (s, r, o) holds, where the selection kept such facts; an open end is null.
 OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))
 QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | QUESTION_COLUMNS
