@@ -91,7 +91,8 @@ def test_a_fact_has_all_its_columns(story: Path):
         "object_id": "Q6", "object_label": "label of Q6", "object_description": "about Q6",
         "start": "1990-05", "end": "1999", "popularity": sqrt(400_000 * 90_000), "subject_popularity": 400_000.0,
         "object_popularity": 90_000.0, "other_objects": 2, "subject_from": None, "object_from": "1950-02",
-        "statement_id": "Q1$0", "subject_kind": None,
+        "statement_id": "Q1$0", "subject_kind": None, "subject_revision": None, "subject_modified": None,
+        "references": None,
     }  # fmt: skip  # other objects: Q22 and the form; neither restricted nor deprecated nor unknown ones
     ranked = [(-row["popularity"], row["fact_id"]) for row in facts.iter_rows(named=True)]
     assert ranked == sorted(ranked)

@@ -20,7 +20,7 @@ from anachron.wikidata.views.popularity import compute_popularity
 from wikidata.topic.changes import MONTHS, NEW, OLD, QUERY, STATES, WORLD, dump_of
 from wikidata.wikibase import Redirect, serving
 
-FILES = ("updates.parquet", "updates.replacements.parquet", "updates.entities.parquet")
+FILES = tuple(f"updates.{part}parquet" for part in ("", "replacements.", "entities.", "sources."))
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +138,9 @@ def test_facts_of_a_topic_are_a_file_of_facts(server, tmp_path, capsys):
         "subject": "Aland", "relation": "head of government", "object": "Person A", "start": "2010-01-01",
         "end": "2019-01-01", "subject_id": "Q101", "relation_id": "P6", "object_id": "Q201",
         "aliases": "A the First|Dr A", "other_objects": "2", "statement_id": "s-Q201-2010-01-01",
+        "subject_revision": "1011", "subject_modified": "2024-09-09T09:09:09Z",
     }  # fmt: skip
-    assert expected.items() <= rows["Q101", "Q201"].items()
+    assert rows["Q101", "Q201"] == expected
     assert (rows["Q101", "Q215"]["start"], rows["Q101", "Q215"]["end"]) == ("2024-02-01", None)
     assert ("Q104", "Q217") not in rows  # of after that day
     manifest = json.loads((tmp_path / "facts.csv.manifest.json").read_text())

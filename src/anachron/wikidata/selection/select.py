@@ -18,6 +18,7 @@ from anachron.io.stores import Place, remove_tree
 from anachron.io.tables import write_table
 from anachron.text.kinds import kind_of
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
+from anachron.wikidata.selection.cited import with_citations
 from anachron.wikidata.selection.lookups import Lookups, all_barred, entity_rows, find_lookups, read_popularity
 from anachron.wikidata.selection.rules import Rules, Selection, Stage
 from anachron.wikidata.selection.stages import Cut, cut_stage, entity_stage, find_cut, period_stage, popularity_stage
@@ -149,7 +150,8 @@ class _Selecting:
             names = ("popularity", "subject_popularity", "object_popularity")
             alive = alive.with_columns(pl.lit(None, pl.Float64).alias(name) for name in names)
         kinds = {id: kind_of(classes or ()) for id, classes in about.select("id", "classes").iter_rows()}
-        return Selected(_as_facts(alive, self.rules.settings, kinds), self._steps(), cut)
+        cited = with_citations(self.snapshot, alive)
+        return Selected(_as_facts(cited, self.rules.settings, kinds), self._steps(), cut)
 
     def _buckets(self) -> Iterator[pl.DataFrame]:
         """The rows of each bucket that the first two stages leave, in order, while counting the others."""
