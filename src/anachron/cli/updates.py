@@ -127,7 +127,7 @@ def updates(
     settings = update_settings(unchanged_groups, **more)
     templates = None if cloze is None else read_cloze(cloze)
     merged = {} if redirects is None else read_redirects(redirects)
-    if topic.given or old is None or new is None:
+    if topic.given or old is None or new is None or old_date is not None:
         days = days_of(topic, old, new, topic_folder(target), (old_date, new_date), settings)
         old, new, merged = days.old.snapshot, days.new.snapshot, days.merged | merged
     with progress_bar("buckets") as progress:
