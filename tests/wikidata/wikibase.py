@@ -18,11 +18,13 @@
 * All of them: gzip where it is accepted, and 403 to programs that do not say who they are (User-Agent policy).
 """
 
+import contextlib
 import gzip
 import json
 import os
 import pickle
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -229,7 +231,8 @@ class Handler(http_server.Handler):
         if kind == "close":
             return self.drop()
         if kind == "silent":
-            self.server.never.wait()
+            self.wait_for_the_client_to_go()
+            return self.drop()
         if fault and kind == "status":
             return self.reply(fault.status, b"<html><body>upstream error</body></html>",
                               {"content-type": "text/html"} | fault.headers)  # fmt: skip
@@ -248,6 +251,11 @@ class Handler(http_server.Handler):
             self.wfile.write(data[: len(data) // 2])
             return self.drop()
         self.reply(status, data, headers)
+
+    def wait_for_the_client_to_go(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            while self.connection.recv(1, socket.MSG_PEEK):  # it says nothing more; at its end there is nothing
+                self.server.never.wait(0.05)
 
     def answered(self, path: str, params: dict[str, str], fault: Fault | None) -> tuple[int, Any, dict[str, str]]:
         """Status, body and headers, of a request that meets no fault but perhaps lag."""
