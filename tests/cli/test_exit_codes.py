@@ -62,7 +62,7 @@ BAD: dict[tuple[str, ...], list[list[str]]] = {
     ("wikidata", "explain"): [["Q1", "--old", "broken", "--new", "none"]],
     ("runs", "rename"): [["broken", "label"], ["none", "label"]],
 }  # fmt: skip
-NO_FILES = {("demo",), ("contexts",), ("datasets",), ("wikidata", "download")}
+NO_FILES = {("demo",), ("contexts",), ("datasets",), ("wikidata", "download"), ("wikidata", "example")}
 
 
 def paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
