@@ -157,6 +157,8 @@ def facts(
 
     if (snapshot is None) != topic.given:
         raise ConfigError("name a snapshot, or say a topic (--topic, --items, --query or --instances-of), not both")
+    if snapshot is not None and as_of is not None:
+        raise ConfigError(f"--as-of {as_of} is for a topic; a snapshot has its own day")
     thresholds = replace(thresholds, preset=thresholds.preset or ("dated" if out.suffix == ".csv" else "timestress"))
     selection = thresholds.selection(topic.topic().with_ if topic.given else ())
     if snapshot is None:

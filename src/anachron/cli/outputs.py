@@ -54,10 +54,10 @@ def _beside_questions(out: "Place") -> Iterable["Place"]:
 
 
 def _beside_statements(out: "Place") -> Iterable["Place"]:
-    from anachron.data.build_statements import left_out_of
+    from anachron.data.build_statements import left_out_of, sources_of
     from anachron.data.card import card_of
 
-    return left_out_of(out), card_of(out)
+    return left_out_of(out), sources_of(out), card_of(out)
 
 
 def _beside_updates(out: "Place") -> Iterable["Place"]:

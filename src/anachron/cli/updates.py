@@ -112,8 +112,8 @@ def updates(
     """Find what became true, false or did not change between two snapshots or days, with prompts and nearest facts.
 
     Of a topic, what is fetched of both days stays beside the file, in a folder .topic. Also writes the replacement
-    subset, the new entities, and a card that shows every number next to the published one. If interrupted, repeat the
-    same command to resume.
+    subset, the new entities, what each object can be cited by, and a card that shows every number next to the published
+    one. If interrupted, repeat the same command to resume.
 
     Example: anachron build updates --old SNAPSHOT-2021 --new SNAPSHOT-2023 --out updates.parquet
     """
@@ -127,7 +127,7 @@ def updates(
     settings = update_settings(unchanged_groups, **more)
     templates = None if cloze is None else read_cloze(cloze)
     merged = {} if redirects is None else read_redirects(redirects)
-    if topic.given or old is None or new is None:
+    if topic.given or old is None or new is None or old_date is not None:
         days = days_of(topic, old, new, topic_folder(target), (old_date, new_date), settings)
         old, new, merged = days.old.snapshot, days.new.snapshot, days.merged | merged
     with progress_bar("buckets") as progress:
@@ -154,8 +154,8 @@ def _tell(built: "Built", target: "Place", json_: bool, new: Path, merged: int) 
     stdout().print(updates_table(numbers, statistics(built.replacements), built.counts["judged"]))
     say(
         f"{built.updates.height:,} updates written to {target}, {built.replacements.height:,} of them also to "
-        f"{files['replacements']}, {built.created.height:,} new entities to {files['entities']}, the card to "
-        f"{files['card']}"
+        f"{files['replacements']}, {built.created.height:,} new entities to {files['entities']}, what each object "
+        f"can be cited by to {files['sources']}, the card to {files['card']}"
     )
 
 

@@ -23,15 +23,19 @@ FACTS_SCHEMA: dict[str, Any] = {
     "object_label": pl.String, "object_description": pl.String, "start": pl.String, "end": pl.String,
     "popularity": pl.Float64, "subject_popularity": pl.Float64, "object_popularity": pl.Float64,
     "other_objects": pl.Int64, "subject_from": pl.String, "object_from": pl.String, "statement_id": pl.String,
-    "subject_kind": pl.String,
+    "subject_kind": pl.String, "subject_revision": pl.Int64, "subject_modified": pl.String, "references": pl.String,
 }  # fmt: skip
-# What a file of one's own facts (`anachron.data.own`) calls the columns of this table, and of a topic's beside it.
+CITED_BY = (  # what a fact's row of the table of sources tells
+    "fact_id", "subject_id", "relation_id", "object_id", "start", "end", "statement_id", "subject_revision",
+    "subject_modified", "references",
+)  # fmt: skip
+# What a file of one's own facts (`anachron.data.own`) calls the columns of this table, and ``aliases`` of a topic.
 OWN_NAMES = {
     "subject_label": "subject", "relation_label": "relation", "object_label": "object", "start": "start", "end": "end",
     "subject_id": "subject_id", "relation_id": "relation_id", "object_id": "object_id", "aliases": "aliases",
     "other_objects": "other_objects", "popularity": "popularity", "subject_from": "subject_birth",
     "object_from": "object_birth", "statement_id": "statement_id", "subject_revision": "subject_revision",
-    "subject_modified": "subject_modified",
+    "subject_modified": "subject_modified", "references": "references",
 }  # fmt: skip
 # Further periods in which the same (s, r, o) holds, where the selection kept such facts; an open end is null.
 OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))

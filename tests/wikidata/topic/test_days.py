@@ -9,18 +9,19 @@ import pytest
 
 from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError
+from anachron.data.own.files import read_given_facts
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.topic.choose import topic_of
 from anachron.wikidata.topic.days import fetch_days
-from anachron.wikidata.topic.fetch import TopicSettings
+from anachron.wikidata.topic.fetch import TopicSettings, fetch_topic
 from anachron.wikidata.updates.build import UpdateSettings, build_updates
 from anachron.wikidata.views.popularity import compute_popularity
 from wikidata.topic.changes import MONTHS, NEW, OLD, QUERY, STATES, WORLD, dump_of
 from wikidata.wikibase import Redirect, serving
 
-FILES = ("updates.parquet", "updates.replacements.parquet", "updates.entities.parquet")
+FILES = tuple(f"updates.{part}parquet" for part in ("", "replacements.", "entities.", "sources."))
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,8 @@ def test_updates_are_those_of_two_dumps(server, tmp_path, topic, items, populari
     err = capsys.readouterr().err
     assert ("SELECT DISTINCT ?item WHERE {" in err) == (topic == QUERY)
     assert "merged items:" in err
+    card = (out.parent / "updates.parquet.card.md").read_text()
+    assert topic in card or f"{len(items):,} items" in card
     # the same command finds all of it there, without the network and without a contact
     before = len(server.requests())
     monkeypatch.delenv("ANACHRON_CONTACT")
@@ -116,6 +119,14 @@ def test_a_query_is_asked_once_and_both_days_have_its_items(server, tmp_path):
     assert fetched.count("P6") == 1
 
 
+def test_words_are_understood_by_the_services_own_mapping(server, tmp_path):
+    settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
+    found = fetch_topic(topic_of(f"{QUERY},P36 since 2024"), tmp_path / "t", settings)
+    # heads that came, or went, in 2024 or later
+    assert found.outcomes.filter(pl.col("part") == "topic")["id"].to_list() == ["Q101", "Q102", "Q104", "Q106"]
+    assert found.manifest["topic"]["chosen"]["words"] == "instances of Q3624078 with P6,P36 since 2024"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [(NEW, OLD, "the old one must be earlier"), ("today", "today", "the old one"), ("2024", NEW, "as YYYY-MM-DD")],
@@ -138,10 +149,14 @@ def test_facts_of_a_topic_are_a_file_of_facts(server, tmp_path, capsys):
         "subject": "Aland", "relation": "head of government", "object": "Person A", "start": "2010-01-01",
         "end": "2019-01-01", "subject_id": "Q101", "relation_id": "P6", "object_id": "Q201",
         "aliases": "A the First|Dr A", "other_objects": "2", "statement_id": "s-Q201-2010-01-01",
+        "subject_revision": "1011", "subject_modified": "2024-09-09T09:09:09Z",
     }  # fmt: skip
-    assert expected.items() <= rows["Q101", "Q201"].items()
+    assert rows["Q101", "Q201"] == expected
+    given = {one.fact.object_id: one for one in read_given_facts(out).facts}
+    assert given["Q201"].aliases == ("A the First", "Dr A")
     assert (rows["Q101", "Q215"]["start"], rows["Q101", "Q215"]["end"]) == ("2024-02-01", None)
     assert ("Q104", "Q217") not in rows  # of after that day
+    assert "--as-of 2025-06-30" in capsys.readouterr().err  # of the check that comes next
     manifest = json.loads((tmp_path / "facts.csv.manifest.json").read_text())
     assert manifest["parameters"]["preset"] == "dated"
     assert (tmp_path / "facts.topic" / "topic.json.gz").is_file()
@@ -173,6 +188,11 @@ def test_a_timestress_of_a_topic(server, tmp_path):
         (("build", "facts", "--out", "f.csv"), "name a snapshot, or say a topic"),
         (("build", "facts", "S", "--items", "Q1", "--out", "f.csv"), "name a snapshot, or say a topic"),
         (("build", "facts", "--items", "Q1", "--topic", "Q1", "--out", "f.csv"), "--topic 'Q1' says the whole topic"),
+        (("build", "facts", "S", "--as-of", "2024-01-01", "--out", "f.csv"), "--as-of 2024-01-01 is for a topic"),
+        (
+            ("build", "updates", "--old", "S", "--new", "T", "--old-date", NEW, "--out", "u.parquet"),
+            "give two snapshots",
+        ),
         (("build", "updates", "--items", "Q1", "--out", "u.parquet"), "--old-date 2024-01-01 --new-date today"),
         (("build", "updates", "--old", "S", "--out", "u.parquet"), "give two snapshots, --old and --new, or a topic"),
         (("build", "timestress", "--templates", "--out", "t"), "give a dump, page views and --date, or a topic"),

@@ -58,7 +58,7 @@ def schemas() -> "dict[str, pa.Schema]":
     all others as JSON. ``references``: a list of those, likewise, null where there are none or ``ingest`` was not asked
     for them.
 
-    Snapshots of earlier versions lack ``revision, modified, references``: read these by `anachron.wikidata.sources`.
+    Snapshots of earlier versions lack ``revision, modified, references``: read them by `anachron.wikidata.selection.cited`.
 
     properties: ``separators`` and ``exceptions`` are those of single-value constraints that are not deprecated.
     """

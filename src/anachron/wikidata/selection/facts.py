@@ -11,11 +11,11 @@ from anachron.io.files import Json, file_fingerprint, read_json, write_manifest
 from anachron.io.stores import Place, place
 from anachron.io.tables import write_table
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
-from anachron.wikidata.selection.lookups import missing_objects, missing_rules
+from anachron.wikidata.selection.lookups import has_popularity, missing_objects, missing_rules
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.rules import preset as preset_named
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
-from anachron.wikidata.selection.stages import Cut
+from anachron.wikidata.selection.stages import Cut, no_minimum
 from anachron.wikidata.topic.aliases import with_aliases
 
 COMMAND = "build facts"
@@ -56,7 +56,7 @@ def build_facts(
     if not selected.facts.height:
         raise DataError(f"no fact of {snapshot.folder} is left: {_why_none(snapshot, selected.steps)}")
     read = [snapshot.folder / "manifest.json"]
-    if settings.popularity:
+    if settings.popularity and has_popularity(snapshot):
         read.append(snapshot.folder / "popularity.parquet")
     inputs = {str(path): file_fingerprint(path) for path in read}
     table = selected.facts
@@ -68,8 +68,9 @@ def build_facts(
     parameters = {"preset": preset, **asdict(settings)}
     counts = {"facts": selected.facts.height, "cut": selected.cut.as_json(), "steps": selected.steps}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
-    if settings.lowers_threshold and selected.facts.height <= settings.more_than:
-        warn(f"not more than {settings.more_than:,} facts have page views, so all of these are kept")
+    if no_minimum(settings, selected.cut):
+        unknown = selected.facts["popularity"].null_count()
+        warn(f"not more than {settings.more_than:,} facts, so all are kept, {unknown:,} without page views among them")
     return selected
 
 
@@ -116,7 +117,8 @@ def selection_of(facts: Place, snapshot: Snapshot) -> tuple[Selection, Cut]:
     if set(given) != known:
         raise DataError(f"{facts} was selected by another version of Anachron; repeat `anachron {COMMAND}`")
     views = snapshot.folder / "popularity.parquet"
-    if given["popularity"] and not (views.is_file() and file_fingerprint(views) in manifest["inputs"].values()):
+    known_views = {name: known for name, known in manifest["inputs"].items() if name.endswith(views.name)}
+    if given["popularity"] and [*known_views.values()] != ([file_fingerprint(views)] if views.is_file() else []):
         raise ConfigError(
             f"{facts} was cut by other page views than {views} holds now; repeat `anachron {COMMAND}` and name its file"
         )

@@ -186,10 +186,14 @@ def _has_class(barred: Iterable[str]) -> pl.Expr:
 REPEAT = "repeat `anachron wikidata pageviews`"
 
 
+def has_popularity(snapshot: Snapshot) -> bool:
+    return (snapshot.folder / "popularity.parquet").is_file()
+
+
 def scan_popularity(snapshot: Snapshot) -> pl.LazyFrame:
     """``id, popularity`` of all entities with views. Raises `DataError` for a snapshot without them or broken ones."""
     path = snapshot.folder / "popularity.parquet"
-    if not path.is_file():
+    if not has_popularity(snapshot):
         raise DataError(
             f"{snapshot.folder} has no popularity.parquet; make it with `anachron wikidata pageviews`, or select with "
             "--no-popularity"
