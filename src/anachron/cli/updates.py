@@ -104,8 +104,8 @@ def updates(
 ) -> None:
     """Find what became true, became false or did not change between two snapshots, with prompts and nearest facts.
 
-    Also writes the replacement subset, the new entities, what each object can be cited by, and a card that shows every number next to the published
-    one. If interrupted, repeat the same command to resume.
+    Also writes the replacement subset, the new entities, what each object can be cited by, and a card that shows every
+    number next to the published one. If interrupted, repeat the same command to resume.
 
     Example: anachron build updates --old SNAPSHOT-2021 --new SNAPSHOT-2023 --out updates.parquet
     """

@@ -112,8 +112,8 @@ def _spoken(settings: TimestressSettings) -> dict[str, Any]:
     code, known = settings.ingest.language.partition("-")[0], list(language_files())
     if code not in known:
         raise ConfigError(
-            f"--language {settings.ingest.language}: there are templates in {', '.join(known)}; choose one of these for "
-            "the labels too, or have a model write the questions (--llm MODEL)"
+            f"--language {settings.ingest.language}: there are templates in {', '.join(known)}; choose one of these "
+            "for the labels too, or have a model write the questions (--llm MODEL)"
         )
     return {"language": code, "style": settings.style}
 
