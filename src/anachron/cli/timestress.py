@@ -34,6 +34,14 @@ from anachron.cli.wikidata import MostBad, needing_extra, print_ingest
 from anachron.cli.wikidata_fetch import print_popularity
 from anachron.io.stores import Place, StorePath, place
 
+SpokenLanguage = Annotated[
+    str, typer.Option(help="Language of labels and descriptions, and of the questions that templates write.")
+]
+StyleOfQuestions = Annotated[
+    str | None,
+    typer.Option(help="Wording of dates. Default: that of the templates' language, or american of a model."),
+]
+
 
 def register(builds: typer.Typer) -> None:
     builds.command()(grouped(timestress))
@@ -48,9 +56,7 @@ def timestress(
         Path, typer.Option(help="Folder for the snapshot, the facts, the questions and the data set."), FOLDER
     ],
     wiki: Annotated[str, typer.Option(help="Only items with a title in this wiki become subjects.")] = "enwiki",
-    language: Annotated[
-        str, typer.Option(help="Language of labels and descriptions, and of the questions that templates write.")
-    ] = "en",
+    language: SpokenLanguage = "en",
     most_bad: MostBad = 0.1,
     preset: Preset = "timestress",
     ended_before: EndedBefore = None,
@@ -61,10 +67,7 @@ def timestress(
     base_url: LlmBaseUrl = None,
     same_as: SameAs = None,
     templates: Templates = False,
-    style: Annotated[
-        str | None,
-        typer.Option(help="Wording of dates. Default: that of the templates' language, or american of a model."),
-    ] = None,
+    style: StyleOfQuestions = None,
     boundaries: ReadBoundaries = "released",
     seed: Annotated[int, typer.Option(help="Seed for drawing questions and for the random months and days.")] = 0,
     spread: SpreadOptions,

@@ -187,7 +187,7 @@ def _layout(dump: Dump) -> Literal["lines", "document"]:
 
 
 def read_range(dump: Dump, number: int, threads: int = 1) -> Range:
-    """Open one range of a plain or bz2 file (or the only one of a document or files); its lines are read as one asks."""
+    """Open one range of a plain or bz2 file (or the only one of a document or files); its lines are read on demand."""
     if dump.layout != "lines":
         range_ = Range(0, last=True, file_position=dump.size)
         range_.lines = _read_whole(dump.files or (dump,), range_, threads)
