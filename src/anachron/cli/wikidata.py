@@ -45,7 +45,7 @@ def needing_extra() -> Iterator[None]:
 
 def ingest(
     *,
-    dumps: Annotated[
+    dump: Annotated[
         list[Path],
         typer.Argument(
             help="Wikidata dump: .json, .json.gz, .json.bz2 or .json.zst; or several small files, or a folder of some: "
@@ -92,7 +92,7 @@ def ingest(
         from anachron.wikidata.reading.snapshot import open_snapshot
         from anachron.wikidata.selection.lookups import missing_objects
 
-    sources, target = [place(dump) for dump in dumps], place(out)
+    sources, target = [place(one) for one in dump], place(out)
     listed = None if entities is None else read_entity_list(entities)
     settings = IngestSettings(
         date, wiki, language, limit=limit, entities=listed, buckets=buckets, most_bad=most_bad, references=references
