@@ -62,6 +62,7 @@ def test_blocks_say_what_they_are_and_few_are_not_run():
         "quantisation.md": 1,
         "recipes.md": 2,
         "results.md": 2,
+        "topics.md": 3,
         "updates.md": 3,
         "your-facts.md": 1,
     }

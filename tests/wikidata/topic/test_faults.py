@@ -114,9 +114,7 @@ def test_every_fault_at_every_request(server, fetch, kind, day):
         folder, slept = fetch(day)
         assert made(folder) == expected
         twice = Counter({usual[at].key: 1})
-        if (
-            usual[at].path != "/w/api.php"
-        ):  # an entity at a revision: no lag, and a state says all without a text
+        if usual[at].path != "/w/api.php":  # an entity at a revision: no lag, and a state says all without a text
             refused = entity_data(world(), usual[at].path.rsplit("/", 1)[1], usual[at].params)[0] != 200
             twice = Counter() if kind == "lag" or (kind == "half" and refused) else twice
         assert (len(slept), keys(server.requests()) - keys(usual)) == (twice.total(), twice)
@@ -149,15 +147,6 @@ def test_pauses_grow_and_end(server, fetch):
     server.fail([too_many(1, "86400")])
     with pytest.raises(BackendError, match="asks to wait 86,400 seconds"):
         fetch()
-
-
-def test_silence_is_not_waited_for_for_ever(server, fetch, tmp_path):
-    expected = made(fetch()[0])
-    server.fail([silent(2)])
-    web = FetchSettings(contact=CONTACT, timeout=2, sleep=lambda seconds: None)
-    chosen = TopicSettings(site=server.site(), web=web, cache=tmp_path / "cache")
-    fetch_topic(Topic(items=TOPIC), tmp_path / "out", chosen)
-    assert made(tmp_path / "out") == expected
 
 
 # -- killed ------------------------------------------------------------------------------------------------------------
@@ -214,8 +203,7 @@ def test_killed_at_every_request_it_goes_on_where_it_was(server, fetch, tmp_path
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("day", [None, BETWEEN])
-def test_killed_once_at_any_request(server, fetch, tmp_path, day):
+def test_killed_once_at_any_request(server, fetch, tmp_path, day=None):
     expected = made(fetch(day)[0])
     usual = server.requests()
     for at in range(len(usual)):
@@ -226,17 +214,6 @@ def test_killed_once_at_any_request(server, fetch, tmp_path, day):
             assert process.wait() == 0, process.stderr.read()
         assert keys(asked[:-1]) + keys(server.requests()) == keys(usual)
         assert made(folder / "out") == expected
-
-
-def test_killed_and_resumed(server, fetch, tmp_path):
-    expected = made(fetch()[0])
-    usual = keys(server.requests())
-    asked = killed_at(server, tmp_path, None, 3)
-    server.fail()
-    with begun(server, tmp_path, None) as process:
-        assert process.wait() == 0, process.stderr.read()
-    assert keys(asked[:-1]) + keys(server.requests()) == usual
-    assert made(tmp_path / "out") == expected
 
 
 # -- manners -----------------------------------------------------------------------------------------------------------

@@ -2,9 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
-import time
 from math import ceil
 
 import polars as pl
@@ -15,10 +12,9 @@ from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.topic.choose import Topic
-from support.processes import surroundings
 from wikidata.topic import naive
 from wikidata.topic.worlds import AFTER, BEFORE, BETWEEN, FRANCE, LATE, TOPIC, histories, person, world
-from wikidata.wikibase import Redirect, Revision, World, close, cut, half, lag, silent, too_many, unavailable
+from wikidata.wikibase import Redirect, Revision, World, unavailable
 
 DAYS = [None, BEFORE, BETWEEN, AFTER]
 
@@ -70,7 +66,7 @@ def test_the_snapshot_is_that_of_a_dump_of_the_same_entities(fetching, tmp_path,
     dump = naive.dump(tmp_path / "dump.json.gz", past, fetched.outcomes["id"], told)
     chosen = IngestSettings(
         fetched.manifest["date"], "all", "fr", entities=frozenset(naive.items(past, TOPIC, told)),
-        buckets=fetched.manifest["options"]["buckets"],
+        buckets=fetched.manifest["options"]["buckets"], references=True,
     )  # fmt: skip
     manifest = ingest(dump, tmp_path / "of dump", chosen)
     assert tables(fetched.snapshot) == tables(tmp_path / "of dump")
@@ -132,40 +128,6 @@ def test_no_contact_is_refused_before_anything_is_asked(fetching, monkeypatch, t
     assert "https://example.org/us" in fetching.asked()[0].headers["user-agent"]
 
 
-FAULTS = {
-    "429": (too_many(1), lambda waits: waits[0] < 1),
-    "429 with a time": (too_many(1, "17"), lambda waits: waits[0] == 17),
-    "503 for a while": (unavailable(0, 3), lambda waits: len(waits) == 3),
-    "lag, longer than tries last": (lag(1, 9), lambda waits: waits == [5] * 9),
-    "lag with a time": (lag(1, 2, "30"), lambda waits: waits == [30, 30]),
-    "cut": (cut(2, 2), lambda waits: len(waits) == 2), "half, as if whole": (half(1, 2), lambda waits: len(waits) == 2),
-    "closed": (close(0), lambda waits: len(waits) == 1), "silent": (silent(3), lambda waits: len(waits) == 1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_faults_change_nothing_but_the_time(fetching, name):
-    fault, waited = FAULTS[name]
-    usual = content(fetching("usual", as_of=BETWEEN, cache=fetching.folder / "usual cache").snapshot)
-    fetching.server.fail([fault])
-    fetching.waits.clear()
-    assert content(fetching(as_of=BETWEEN).snapshot) == usual
-    assert waited(fetching.waits), fetching.waits
-
-
-def test_half_an_entity_of_a_revision_is_asked_for_again(fetching):
-    first = next(n for n, one in enumerate(_log(fetching)) if one.path.startswith("/wiki/"))
-    fetching.server.fail([half(first)])
-    fetching("again", as_of=BEFORE, cache=fetching.folder / "other")
-    keys = [one.key for one in fetching.asked()]
-    assert keys[first] == keys[first + 1]
-
-
-def _log(fetching):
-    fetching(as_of=BEFORE)
-    return fetching.asked()
-
-
 @pytest.mark.parametrize("day", [None, pytest.param(BETWEEN, marks=pytest.mark.full)])
 def test_broken_off_at_any_request_nothing_is_asked_twice(fetching, day):
     usual = content(fetching("usual", as_of=day, cache=fetching.folder / "usual cache").snapshot)
@@ -182,51 +144,17 @@ def test_broken_off_at_any_request_nothing_is_asked_twice(fetching, day):
         assert not (fetching.folder / f"out {at}" / ".fetch").exists()
 
 
-@pytest.mark.parametrize("step", [pytest.param(7, marks=pytest.mark.full), pytest.param(1, marks=pytest.mark.slow)])
-def test_killed_at_any_request_nothing_is_asked_twice(fetching, step):
-    day = BETWEEN
-    usual = content(fetching("usual", as_of=day, cache=fetching.folder / "usual cache").snapshot)
-    number = len(fetching.asked())
-    for at in range(0, number, step):
-        fetching.server.fail([silent(at)])
-        words = command(fetching, f"out {at}", fetching.folder / f"cache {at}", day)
-        process = subprocess.Popen(words, env=surroundings(), stderr=subprocess.DEVNULL)
-        wait_until(lambda at=at: len(fetching.asked()) == at + 1)
-        process.kill()
-        process.wait()
-        subprocess.run(words, env=surroundings(), check=True, capture_output=True)
-        assert content(fetching.folder / f"out {at}") == usual
-        keys = [one.key for one in fetching.asked()]
-        assert keys[at] == keys[at + 1] and len(keys) == number + 1 == len(set(keys)) + 1
-
-
-def command(fetching, name, cache, day):
+def command(fetching, name, cache):
     site = fetching.server.site()
     return [
-        *(sys.executable, "-m", "anachron", "wikidata", "fetch", "--items", ",".join(TOPIC), "--site", site.url),
+        *("wikidata", "fetch", "--items", ",".join(TOPIC), "--site", site.url),
         *("--contact", "test@example.org", "--cache", str(cache), "--out", str(fetching.folder / name)),
-        *(() if day is None else ("--as-of", day)),
     ]
-
-
-def wait_until(true, seconds=60):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_several_at_a_time_give_the_same(fetching):
     usual = content(fetching("usual", as_of=BETWEEN, cache=fetching.folder / "usual cache").snapshot)
     assert content(fetching(as_of=BETWEEN, at_a_time=4).snapshot) == usual
-
-
-def test_what_is_too_large_for_an_answer_is_asked_for_again(fetching):
-    usual = fetching("usual", cache=fetching.folder / "usual cache")
-    fetching.show(World(histories(), largest=4000))
-    fetched = fetching()
-    assert (fetched.snapshot / "topic.json.gz").read_bytes() == (usual.snapshot / "topic.json.gz").read_bytes()
-    assert fetched.requests["entities"] > usual.requests["entities"]
 
 
 def test_an_increment_fetches_what_changed(fetching):
@@ -265,7 +193,7 @@ def test_a_dry_run_says_what_is_to_come_and_writes_nothing(fetching):
     assert plan.requests == {name: number for name, number in real.requests.items() if name != "log"}
     plan = fetching(dry_run=True, as_of=BEFORE, cache=fetching.folder / "other")
     number = len({*TOPIC, *naive.rounds(histories(), TOPIC)[0]})
-    assert plan.requests == {"info": 2, "entities": 3, "revisions": number, "entity_at_revision": number}
+    assert plan.requests == {"info": 5, "revisions": number, "entity_at_revision": number}
 
 
 def test_too_much_is_refused_before_it_is_fetched(fetching):
@@ -298,6 +226,13 @@ def test_a_query_is_asked_once_and_says_why_it_fails(fetching):
         fetching("wrong", topic=Topic(query="SELECT ?item WHERE { nonsense"))
 
 
+def test_another_topic_may_follow_one_of_which_nothing_came(fetching):
+    with pytest.raises(ConfigError, match="--most 9"):
+        fetching(most=9)
+    assert states(fetching(topic=["Q142"])) == {"Q142": "found"}
+    assert [one.params["props"] for one in fetching.asked()[3:4]] == ["info"]  # nothing of it is fetched again
+
+
 def test_a_folder_of_something_else_is_refused_before_anything_is_asked(fetching):
     (fetching.folder / "out").mkdir()
     (fetching.folder / "out" / "mine.txt").write_text("mine")
@@ -319,7 +254,8 @@ def test_where_no_item_can_be_had_the_states_are_named(fetching):
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"as_of": "2020"}, "YYYY-MM-DD"), ({"as_of": "2999-01-01"}, "up to"), ({"most": 0}, "at least 1"),
+    [({"as_of": "2020"}, "YYYY-MM-DD"), ({"as_of": "2020-02-31"}, "2020-02-31"),
+     ({"as_of": "2999-01-01"}, "up to"), ({"most": 0}, "at least 1"),
      ({"at_a_time": 0}, "at least 1"), ({"wiki": "No Wiki"}, "--wiki")],
 )  # fmt: skip
 def test_wrong_settings_are_refused(fetching, changes, words):
@@ -329,7 +265,7 @@ def test_wrong_settings_are_refused(fetching, changes, words):
 
 
 def test_the_command_says_what_became_of_the_ids(fetching, capsys):
-    words = command(fetching, "out", fetching.folder / "cache", None)[3:]
+    words = command(fetching, "out", fetching.folder / "cache")
     assert run_command([*words, "--dry-run"], debug=False) == 0
     shown = capsys.readouterr()
     assert "1 deleted\n1 merged\n1 missing\n" in shown.out

@@ -17,7 +17,8 @@ from anachron.wikidata.reading.entity_json import Claims, entities_of, entity_of
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.topic.entities import Outcome, Progress, in_order
 
-_FETCHED = re.compile(r"[QP][1-9]\d{0,9}").fullmatch  # lexemes and schemas have no page that is asked for here
+# Lexemes and schemas are not asked for, and a number of more digits than any id has would spoil the whole request.
+_FETCHED = re.compile(r"[QP][1-9]\d{0,8}").fullmatch
 # Edges from a property to a class that counts as its own: the entity is needed that an edge begins at, not its end.
 CLASS_ROUNDS = Selection().class_depth - 1
 _claims = msgspec.json.Decoder(Claims).decode

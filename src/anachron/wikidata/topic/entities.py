@@ -27,8 +27,9 @@ from anachron.wikidata.topic.services import AT_ONCE, Services, decoded
 State = Literal["found", "merged", "deleted", "missing", "not yet", "hidden"]
 FULL = "info|labels|descriptions|aliases|claims|sitelinks|datatype"
 ORDER = ("type", "id", "datatype", "labels", "descriptions", "aliases", "claims", "sitelinks", "lastrevid", "modified")
-OTHER_STATES = (400,)  # of an entity at a revision that is a redirect
+REDIRECT = (400,)  # the state of an entity at a revision that is a redirect
 PREFIXES = {"Q": "", "P": "Property:"}  # of the titles of their pages, where no page has shown another
+EVER = "9999"  # later than any time of a revision
 Progress = Callable[[int, int], None]
 
 
@@ -58,13 +59,13 @@ class _Redirect(Struct):
 
 
 class _Head(Struct):
-    """What each record of an entity has, besides the entity."""
+    """What each record of an entity has, besides the entity: of a merged one that of the other."""
 
     id: str
     missing: Any = None
     title: str | None = None
-    lastrevid: int | None = None
-    modified: str | None = None
+    lastrevid: int = 0
+    modified: str = ""
     redirects: _Redirect | None = None
 
     @property
@@ -88,24 +89,17 @@ class _Page(Struct):
     revisions: list[_Revision] = []
 
 
-class _Pages(Struct):
-    pages: list[_Page]
-
-
-class _Revisions(Struct):
-    query: _Pages
-
-
 class _Event(Struct):
     timestamp: str
 
 
-class _Events(Struct):
-    logevents: list[_Event]
+class _Lists(Struct):
+    pages: list[_Page] | None = None
+    logevents: list[_Event] | None = None
 
 
-class _Log(Struct):
-    query: _Events
+class _Query(Struct):
+    query: _Lists
 
 
 def in_order(ids: Iterable[str]) -> list[str]:
@@ -127,16 +121,6 @@ def dumped(record: Raw) -> bytes:
     return msgspec.json.encode({name: parts[name] for name in ORDER if name in parts})
 
 
-def _listed(id: str, page: _Page) -> Outcome:
-    """What the history of a page up to a time says, of which the last revision is listed."""
-    if page.missing:  # deleted since it was asked for
-        return Outcome(id, "deleted")
-    if not page.revisions:
-        return Outcome(id, "not yet")
-    last = page.revisions[0]
-    return Outcome(id, "hidden" if last.sha1hidden else "found", last.revid, last.timestamp)
-
-
 class Resolver:
     """Fetches entities of a run and says what became of their ids: by today, or by the end of a day (YYYY-MM-DD, UTC).
 
@@ -145,68 +129,67 @@ class Resolver:
 
     def __init__(self, services: Services, kept: Kept, day: str | None = None) -> None:
         self.services, self.kept, self.day = services, kept, day
-        self._kind = "outcome today" if day is None else f"outcome {day}"
+        self._end, self._kind = (EVER, "today") if day is None else (f"{day}T23:59:59Z", f"by {day}")
         self.outcomes = {id: Outcome(**one) for id, one in kept.all(self._kind).items()}
-        self._prefixes = PREFIXES | kept.all("prefix")
+        self._heads = {id: msgspec.convert(one, _Head) for id, one in kept.all("head").items()}
 
     def resolve(self, ids: Iterable[str], progress: Progress = lambda done, total: None) -> dict[str, Outcome]:
         """The outcomes of ids, and of those that they were merged into.
 
         progress: told how many answers about single entities are there, and how many are to come as far as is known.
         """
-        wanted = self._with_others(ids)
+        wanted = dict.fromkeys(ids)
         self._progress, self._done, self._total = progress, 0, len(wanted)
-        while left := [id for id in wanted if id not in self.outcomes]:
-            if self.day is None:
-                self._current(left)
-            else:
-                self._as_of(left, f"{self.day}T23:59:59Z")
-            wanted = self._with_others(wanted)
-        return {id: self.outcomes[id] for id in wanted}
+        while True:  # of a run that goes on, the outcomes of before are known
+            others = (one.to for id in wanted if (one := self.outcomes.get(id)) is not None)
+            wanted |= dict.fromkeys(to for to in others if to is not None)
+            left = [id for id in wanted if id not in self.outcomes]
+            if not left:
+                return {id: self.outcomes[id] for id in wanted}
+            self._round(left)
 
-    def _with_others(self, ids: Iterable[str]) -> list[str]:
-        """The ids, and those that they were merged into, as far as is known."""
-        ids = list(ids)
-        others = [one.to for id in ids if (one := self.outcomes.get(id)) is not None and one.to is not None]
-        return list(dict.fromkeys([*ids, *others]))
+    def _round(self, ids: list[str]) -> None:
+        # Today's entity is asked for at once, unless one is kept, of which it may do to know that it did not change.
+        first = set(ids) if self.day is not None else self.kept.known(ids)
+        for records in self._batches("info", [id for id in ids if id in first and id not in self._heads], "info"):
+            with self._answer():
+                for id, _, head in records:
+                    self._note(id, head)
+        self._settle(*(one for id in ids if (one := self._by_head(id)) is not None))
+        self._fetch([id for id in ids if id not in self.outcomes and self._is_of_today(id)])
+        left = [id for id in ids if id not in self.outcomes]
+        self._missing([id for id in left if self._heads[id].is_missing])
+        self._history([id for id in left if not self._heads[id].is_missing])
 
-    # -- today -------------------------------------------------------------------------------------------------------
-
-    def _current(self, ids: list[str]) -> None:
-        known = self.kept.known(ids)  # of which it may do to ask whether they changed
-        heads = self._heads([id for id in ids if id in known])
-        self._settle(*(Outcome(id, "merged", to=head.redirects.to) for id, head in heads.items() if head.redirects))
-        self._settle(*(one for id, head in heads.items() if (one := self._here(id, head)) is not None))
-        missing = self.kept.all("missing")
-        self._fetch([id for id in ids if id not in self.outcomes and id not in missing])
-        missing = self.kept.all("missing")
-        self._missing([id for id in ids if id in missing and id not in self.outcomes])
-
-    def _here(self, id: str, head: _Head) -> Outcome | None:
-        """The outcome of an id that was not merged and whose revision is kept."""
-        if head.is_missing or head.redirects is not None:
+    def _by_head(self, id: str) -> Outcome | None:
+        """The outcome of an id, where what is known of its last revision, and what is kept, decide it."""
+        head = self._heads.get(id)
+        if head is None or head.is_missing:
             return None
-        revision, modified = self._revision(id, head)
-        return Outcome(id, "found", revision, modified) if self.kept.has_entity(id, revision) else None
+        if head.redirects is not None:
+            return Outcome(id, "merged", to=head.redirects.to) if self.day is None else None
+        here = head.modified <= self._end and self.kept.has_entity(id, head.lastrevid)
+        return Outcome(id, "found", head.lastrevid, head.modified) if here else None
 
-    def _fetch(self, ids: list[str], until: str | None = None) -> None:
-        """Entities of today, 50 a request. until: what was changed later by now is left without an outcome."""
+    def _is_of_today(self, id: str) -> bool:
+        """Whether the entity that is wanted is today's, of which 50 come with a request."""
+        head = self._heads.get(id)
+        return head is None or not (head.is_missing or head.redirects or head.modified > self._end)
+
+    def _fetch(self, ids: list[str]) -> None:
         for records in self._batches("entities", ids, FULL):
             with self._answer():
                 for id, record, head in records:
-                    if head.is_missing:
-                        self.kept.put("missing", id, True)
+                    self._note(id, head)
+                    # As of a day, what was merged or changed by now has a history to be looked at.
+                    if head.is_missing or (self.day is not None and not self._is_of_today(id)):
                         continue
-                    self._learn(head)
-                    revision, modified = self._revision(id, head)
-                    if until is not None and (modified > until or head.redirects is not None):
-                        continue
-                    self.kept.put_entity(head.id, revision, dumped(record))
-                    self._put(Outcome(head.id, "found", revision, modified))
+                    self.kept.put_entity(head.id, head.lastrevid, dumped(record))
+                    self._put(Outcome(head.id, "found", head.lastrevid, head.modified))
                     if head.redirects is not None:
                         self._put(Outcome(id, "merged", to=head.redirects.to))
 
-    def _batches(self, kind: str, ids: list[str], props: str) -> Iterable[list[tuple[str, Raw, _Head]]]:
+    def _batches(self, kind: str, ids: list[str], props: str) -> Iterator[list[tuple[str, Raw, _Head]]]:
         """Records of ids, a list an answer. What was too large for an answer is asked for again."""
 
         def ask(some: list[str]) -> dict[str, Raw]:
@@ -223,51 +206,80 @@ class Resolver:
                 yield [(id, entities[id], self._head(id, entities[id])) for id in some if id in entities]
             ids = left
 
-    def _heads(self, ids: list[str]) -> dict[str, _Head]:
-        """Which revision each id has today, 50 a request; ids that are missing have none. Once asked, it is kept."""
-        known = self.kept.all("head")
-        for records in self._batches("info", [id for id in ids if id not in known], "info"):
-            with self._answer():
-                for id, _, head in records:
-                    known[id] = msgspec.to_builtins(head)
-                    self.kept.put("head", id, known[id])
-                    self._learn(head)
-        return {id: msgspec.convert(known[id], _Head) for id in ids}
-
     def _head(self, id: str, record: Raw) -> _Head:
         try:
-            return msgspec.json.decode(record, type=_Head)
+            head = msgspec.json.decode(record, type=_Head)
         except msgspec.MsgspecError as error:
             raise self._wrong(id, "a record with id, lastrevid and modified, or missing", str(error)) from error
-
-    def _revision(self, id: str, head: _Head) -> tuple[int, str]:
-        if head.lastrevid is None or head.modified is None:
+        if not head.is_missing and not (head.lastrevid and head.modified):
             raise self._wrong(id, "a record with lastrevid and modified", "one without")
-        return head.lastrevid, head.modified
+        return head
 
     def _wrong(self, id: str, expected: str, got: str) -> BackendError:
         return BackendError(f"{self.services.site.api}: of {id} is expected {expected}; the answer has {got}")
 
-    def _learn(self, head: _Head) -> None:
-        """How titles of pages begin here, from one that is known: a Wikibase may have its items in any namespace."""
-        prefix = None if head.title is None else head.title.removesuffix(head.id)
-        if prefix is not None and prefix != self._prefixes.get(head.id[0]):
-            self._prefixes[head.id[0]] = prefix
-            self.kept.put("prefix", head.id[0], prefix)
-
     def _title(self, id: str) -> str:
-        return self._prefixes.get(id[0], "") + id
+        """The title of its page: a Wikibase may have its items in any namespace, which the titles of others show."""
+        shown = (head for head in self._heads.values() if head.title is not None and head.id[0] == id[0])
+        return next((str(one.title).removesuffix(one.id) for one in shown), PREFIXES.get(id[0], "")) + id
+
+    def _query(self, kind: str, id: str, name: str, **asked: Any) -> Any:
+        """A list that an answer of ``action=query`` has under this name."""
+        found = getattr(self.services.api(kind, _Query, action="query", **asked).query, name)
+        if found is None:
+            raise self._wrong(id, f"query.{name}", "none")
+        return found
 
     def _missing(self, ids: list[str]) -> None:
         """Which of the ids without a page were deleted: the log is asked for one title a request, as documented."""
 
         def ask(id: str) -> list[_Event]:
             asked = {"leaction": "delete/delete", "letitle": self._title(id), "lelimit": 1, "leprop": "timestamp"}
-            return self.services.api("log", _Log, action="query", list="logevents", **asked).query.logevents
+            return self._query("log", id, "logevents", list="logevents", **asked)
 
         for id, events in self.services.map(ask, ids):
             deleted = events[0].timestamp if events else None
             self._settle(Outcome(id, "deleted" if deleted else "missing", modified=deleted))
+
+    def _history(self, ids: list[str]) -> None:
+        """The last revision of each page up to a time, one page a request as documented, then the entity as of it."""
+        known: dict[str, Any] = self.kept.all("history") if ids else {}
+
+        def ask(id: str) -> _Page:
+            asked = {"titles": self._title(id), "rvprop": "ids|timestamp|sha1", "rvlimit": 1, "rvstart": self._end}
+            pages = self._query("revisions", id, "pages", prop="revisions", **asked)
+            if len(pages) != 1:
+                raise self._wrong(id, "one page", str(len(pages)))
+            return pages[0]
+
+        left = [id for id in ids if id not in known]
+        self._total += len(left)
+        for id, page in self.services.map(ask, left):
+            with self._answer():
+                known[id] = msgspec.to_builtins(page)
+                self.kept.put("history", id, known[id])
+                self._done += 1
+        listed = [_listed(id, msgspec.convert(known[id], _Page)) for id in ids]
+        wanted = {one.id: one for one in listed if one.state == "found" and not self.kept.has_entity(*one.key)}
+        self._settle(*(one for one in listed if one.id not in wanted))
+        for _, (outcome, record) in self.services.map(self._at_revision, wanted.values()):
+            with self._answer():
+                if record is not None:
+                    self.kept.put_entity(*outcome.key, dumped(record))
+                self._put(outcome)
+
+    def _at_revision(self, one: Outcome) -> tuple[Outcome, Raw | None]:
+        address = self.services.site.entity(*one.key)
+        response = self.services.get("entity_at_revision", address, allowed=REDIRECT)
+        if response is None:
+            return replace(one, state="hidden"), None
+        if response.status_code in REDIRECT:
+            other = self._heads[one.id].redirects
+            return replace(one, state="merged", to=None if other is None else other.to), None
+        entities = decoded(response, _Entities).entities
+        if one.id not in entities or self._head(one.id, entities[one.id]).lastrevid != one.revision:
+            raise BackendError(f"{address}: expected the entity {one.id} at this revision; the answer has another")
+        return one, entities[one.id]
 
     @contextmanager
     def _answer(self) -> Iterator[None]:
@@ -278,67 +290,26 @@ class Resolver:
         self._progress(self._done, max(self._total, self._done))
 
     def _settle(self, *outcomes: Outcome) -> None:
-        with self._answer():
-            for outcome in outcomes:
-                self._put(outcome)
+        if outcomes:
+            with self._answer():
+                for outcome in outcomes:
+                    self._put(outcome)
 
     def _put(self, outcome: Outcome) -> None:
         self.kept.put(self._kind, outcome.id, asdict(outcome))
         self.outcomes[outcome.id] = outcome
         self._done += 1
 
-    # -- as of a day -------------------------------------------------------------------------------------------------
+    def _note(self, id: str, head: _Head) -> None:
+        self.kept.put("head", id, msgspec.to_builtins(head))
+        self._heads[id] = head
 
-    def _as_of(self, ids: list[str], end: str) -> None:
-        heads = self._heads(ids)
-        self._missing([id for id in ids if heads[id].is_missing])
-        there = [id for id in ids if not heads[id].is_missing]
-        # What was not changed since then is asked for like what is of today, 50 a request.
-        same = [id for id in there if heads[id].redirects is None and self._revision(id, heads[id])[1] <= end]
-        self._settle(*(one for id in same if (one := self._here(id, heads[id])) is not None))
-        self._fetch([id for id in same if id not in self.outcomes], until=end)
-        self._history([id for id in there if id not in self.outcomes], heads, end)
 
-    def _history(self, ids: list[str], heads: dict[str, _Head], end: str) -> None:
-        """The last revision of each page up to a time, one page a request as documented, then the entity as of it."""
-        known: dict[str, Any] = self.kept.all("history")
-
-        def ask(id: str) -> _Page:
-            asked = {"titles": self._title(id), "rvprop": "ids|timestamp|sha1", "rvlimit": 1, "rvstart": end}
-            asked |= {"action": "query", "prop": "revisions"}
-            pages = self.services.api("revisions", _Revisions, **asked).query.pages
-            if len(pages) != 1:
-                raise self._wrong(id, "one page", str(len(pages)))
-            return pages[0]
-
-        asked_for = [id for id in ids if id not in known]
-        self._total += len(asked_for)
-        for id, page in self.services.map(ask, asked_for):
-            with self._answer():
-                known[id] = msgspec.to_builtins(page)
-                self.kept.put("history", id, known[id])
-                self._done += 1
-        listed = [_listed(id, msgspec.convert(known[id], _Page)) for id in ids]
-        wanted = {one.id: one for one in listed if one.state == "found" and not self.kept.has_entity(*one.key)}
-        self._settle(*(one for one in listed if one.id not in wanted))
-        self._at_revisions(list(wanted.values()), heads)
-
-    def _at_revisions(self, wanted: list[Outcome], heads: dict[str, _Head]) -> None:
-        def ask(one: Outcome) -> tuple[Outcome, Raw | None]:
-            address = self.services.site.entity(*one.key)
-            response = self.services.get("entity_at_revision", address, allowed=OTHER_STATES)
-            if response is None:
-                return replace(one, state="hidden"), None
-            if response.status_code in OTHER_STATES:
-                other = heads[one.id].redirects
-                return replace(one, state="merged", to=None if other is None else other.to), None
-            entities = decoded(response, _Entities).entities
-            if one.id not in entities or self._head(one.id, entities[one.id]).lastrevid != one.revision:
-                raise BackendError(f"{address}: expected the entity {one.id} at this revision; the answer has another")
-            return one, entities[one.id]
-
-        for _, (outcome, record) in self.services.map(ask, wanted):
-            with self._answer():
-                if record is not None:
-                    self.kept.put_entity(*outcome.key, dumped(record))
-                self._put(outcome)
+def _listed(id: str, page: _Page) -> Outcome:
+    """What the history of a page up to a time says, of which the last revision is listed."""
+    if page.missing:  # deleted since it was asked for
+        return Outcome(id, "deleted")
+    if not page.revisions:
+        return Outcome(id, "not yet")
+    last = page.revisions[0]
+    return Outcome(id, "hidden" if last.sha1hidden else "found", last.revid, last.timestamp)

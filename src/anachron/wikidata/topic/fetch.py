@@ -6,13 +6,13 @@ OUT/manifest.json  of the snapshot, with ``topic``: how it was chosen, where and
 OUT/.fetch/        while unfinished: which job this is; the answers lie in the cache (`anachron.wikidata.topic.kept`)
 """
 
+import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from datetime import date as Day
 from math import ceil
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from isal import igzip
 
 from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.io.files import Json, atomic, read_json
-from anachron.io.jobs import Callbacks, begin, begun, discard, locked, refuse_others
+from anachron.io.jobs import Callbacks, begin, begun, differences, discard, locked, refuse_others
+from anachron.io.stores import refuse_stores
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
@@ -36,6 +37,7 @@ from anachron.wikidata.topic.site import Site
 DUMP, TABLE, WORK = "topic.json.gz", "topic.csv", ".fetch"
 MOST = 50_000  # entities of a topic, unless more are allowed
 QUERY_FAILS = (400, 414, 500)  # states by which a query service says what is wrong with a query
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 SCHEMA = {
     "id": pl.String, "part": pl.String, "state": pl.String, "revision": pl.Int64, "modified": pl.String,
     "merged_into": pl.String,
@@ -65,15 +67,10 @@ class TopicSettings:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        if self.as_of is not None:
-            today = datetime.now(UTC).date()
-            try:
-                day = Day.fromisoformat(self.as_of)
-            except ValueError:
-                raise ConfigError(f"--as-of {self.as_of!r}: give a day as YYYY-MM-DD") from None
-            if day > today or day.isoformat() != self.as_of:
-                raise ConfigError(f"--as-of {self.as_of}: give a day as YYYY-MM-DD, up to {today.isoformat()} (UTC)")
-        IngestSettings("2000", self.wiki, self.language)  # what is wrong with these shows before anything is fetched
+        today = datetime.now(UTC).date().isoformat()
+        if self.as_of is not None and not (_DAY.fullmatch(self.as_of) and self.as_of <= today):
+            raise ConfigError(f"--as-of {self.as_of}: give a day as YYYY-MM-DD, up to {today} (UTC)")
+        IngestSettings(self.as_of or today, self.wiki, self.language)  # says what is wrong with them
         if self.most < 1:
             raise ConfigError(f"--most {self.most}: give at least 1 entity")
 
@@ -110,6 +107,7 @@ def fetch_topic(
     Raises `ConfigError` for a folder of something else, no contact, or more entities than allowed; `DataError` where no
     item can be had; `BackendError` where a service keeps failing, refuses, or answers in another form than documented.
     """
+    refuse_stores(out)
     settings, callbacks, out = settings or TopicSettings(), callbacks or Callbacks(), Path(out)
     if settings.dry_run:
         return _planned(topic, out, settings, callbacks)
@@ -120,9 +118,7 @@ def fetch_topic(
     if (out / "manifest.json").is_file():
         return _complete(out, identity, callbacks)
     with locked(out / ".fetch.lock", out, remove=True):
-        _refuse_strangers(out)
-        new = begun(out / WORK) is None
-        record = begin(out / WORK, identity)
+        new, record = _begin(out, identity)
         with opened(settings, f"{out.absolute()} {record['started']}") as (services, kept):
             if new:
                 kept.forget()  # what a folder of this name left, which was removed since
@@ -145,18 +141,23 @@ def fetch_topic(
                 "needed": closure.counts, "requests": dict(sorted(services.counts.items())),
             }  # fmt: skip
             day, listed = settings.as_of or record["started"][:10], frozenset({*ids, *(one.id for one in items)})
-            chosen = IngestSettings(day, settings.wiki, settings.language, entities=listed)
+            chosen = IngestSettings(day, settings.wiki, settings.language, entities=listed, references=True)
             manifest = ingest(out / DUMP, out, chosen, workers=1, callbacks=callbacks, more={"topic": about})
             kept.forget()
         discard(out / WORK)
     return FetchedTopic(out, table, about["requests"], manifest)
 
 
-def _refuse_strangers(out: Path) -> None:
-    """Raise `ConfigError`, before anything is fetched, where the folder holds what is no work on a topic."""
+def _begin(out: Path, identity: Json) -> tuple[bool, Json]:
+    """Whether the work is new, and its record. Raises `ConfigError` where the folder holds something else."""
     names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
-    if names and begun(out / WORK) is None:
+    record = begun(out / WORK)
+    if names and record is None:
         raise ConfigError(f"{out} is not empty ({', '.join(names[:3])}); choose another --out or remove the folder")
+    if record is not None and not names and differences(record["identity"], identity):
+        discard(out / WORK)  # another topic, of which nothing lies here: what was fetched of it is in the cache
+        record = None
+    return record is None, begin(out / WORK, identity)
 
 
 def _complete(out: Path, identity: Json, callbacks: Callbacks) -> FetchedTopic:
@@ -248,33 +249,25 @@ def _items(ids: Iterable[str], outcomes: dict[str, Outcome]) -> list[Outcome]:
 
 
 def _planned(topic: Topic, out: Path, settings: TopicSettings, callbacks: Callbacks) -> FetchedTopic:
-    """The requests that are to come, by the items as they stand today."""
+    """The requests that are to come, at most but for classes of classes, by the items as they stand today."""
     with opened(settings, f"dry run {secrets.token_hex(8)}") as (services, kept):
         try:
             ids = _ids(topic, services, kept)
+            resolver = Resolver(services, kept)
             with callbacks.bar("items") as bar:
-                resolver = Resolver(services, kept)
                 outcomes = resolver.resolve(ids, bar.progress)
             closure = _closure(topic, resolver, kept, settings.most)
-            items = _items(ids, outcomes)
-            rounds = [set(ids), closure.first(items).all() - set(ids)]
-            counts, known = closure.counts, [len(kept.known(round_)) for round_ in rounds]
+            named = closure.first(_items(ids, outcomes)).all() - set(ids)
+            here = len(kept.known(ids))
         finally:
             kept.forget()
-        sizes = [len(round_) for round_ in rounds]
-        heads = sizes if settings.as_of else known
-        bodies = [size - there for size, there in zip(sizes, known, strict=True)]
-        planned = {"info": _batches(heads), "entities": _batches(bodies) + CLASS_ROUNDS}
-        if settings.as_of:  # at most: what was not changed since that day is among the entities
-            planned |= {"revisions": sum(sizes), "entity_at_revision": sum(sizes), "entities": CLASS_ROUNDS}
+        own, rest = ceil(len(ids) / AT_ONCE), ceil(len(named) / AT_ONCE) + CLASS_ROUNDS
+        planned = {"info": ceil(here / AT_ONCE), "entities": ceil((len(ids) - here) / AT_ONCE) + rest}
+        if settings.as_of:  # of what was not changed since then 50 come with a request
+            planned = {"info": own + rest} | dict.fromkeys(("revisions", "entity_at_revision"), len(ids) + len(named))
         each = services.seconds / max(1, services.counts.total()) / settings.at_a_time
-    manifest = {"dry_run": True, "needed": counts, "asked": dict(services.counts)}
-    table = _table(outcomes, set(outcomes))
-    return FetchedTopic(out, table, planned, manifest, sum(planned.values()) * each)
-
-
-def _batches(sizes: Iterable[int]) -> int:
-    return sum(ceil(size / AT_ONCE) for size in sizes)
+    manifest = {"dry_run": True, "needed": closure.counts, "asked": dict(services.counts)}
+    return FetchedTopic(out, _table(outcomes, set(outcomes)), planned, manifest, sum(planned.values()) * each)
 
 
 def _table(outcomes: dict[str, Outcome], own: set[str]) -> pl.DataFrame:

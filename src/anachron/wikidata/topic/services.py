@@ -74,24 +74,17 @@ class Services:
         self._opened.close()
 
     def get(
-        self,
-        kind: str,
-        url: str,
-        params: dict[str, Any] | None = None,
-        *,
-        accept: str = "application/json",
-        allowed: tuple[int, ...] = (),
-        check: "Callable[[httpx2.Response], None] | None" = None,
+        self, kind: str, url: str, params: dict[str, Any] | None = None, accept: str = "application/json", **more: Any
     ) -> "httpx2.Response | None":
-        """An answer; ``None`` where there is nothing (404). The arguments are those of `request` of the downloads.
+        """An answer; ``None`` where there is nothing (404).
 
         kind: ``entities``, ``info``, ``revisions``, ``entity_at_revision``, ``log``, ``query`` or ``views``, for the
-        counts. check: by default that it is whole JSON; half an answer is asked for again. Raises `BackendError` where
-        the service keeps failing or refuses.
+        counts. more: other arguments of `anachron.wikidata.fetching.web.request`, of which ``check`` by default wants
+        whole JSON; half an answer is asked for again. Raises `BackendError` where the service keeps failing or refuses.
         """
         begun = time.monotonic()
-        headers, check = {"Accept": accept}, check or _check_whole
-        answer = request(self._client, self.web, "GET", url, params, headers=headers, allowed=allowed, check=check)
+        more.setdefault("check", _check_whole)
+        answer = request(self._client, self.web, "GET", url, params, headers={"Accept": accept}, **more)
         with self._lock:
             self.counts[kind] += 1
             self.seconds += time.monotonic() - begun
@@ -136,9 +129,13 @@ def decoded(response: "httpx2.Response", form: type[Result]) -> Result:
     except msgspec.MsgspecError as error:
         names = ", ".join(getattr(form, "__struct_encode_fields__", ())) or str(form)
         raise BackendError(
-            f"{response.request.url}: the answer has another form than is documented ({error}; expected an object with "
+            f"{_where(response)}: the answer has another form than is documented ({error}; expected an object with "
             f"{names}): {_shown(response)}"
         ) from error
+
+
+def _where(response: "httpx2.Response") -> str:
+    return str(response.request.url.copy_with(query=None))  # fifty ids would only hide what is wrong
 
 
 def _shown(response: "httpx2.Response") -> str:
@@ -168,4 +165,4 @@ def _check_api(response: "httpx2.Response") -> None:
         # Whoever is told of lag pauses for 5 seconds at least, and for as long as it takes, as the manual says.
         wait = max(retry_after(response.headers) or 0.0, MAXLAG)
         raise Failure(f"the server answers {code} ({info})", wait, busy=code == "maxlag")
-    raise BackendError(f"{response.request.url.copy_with(query=None)}: the service answers {code}: {info}")
+    raise BackendError(f"{_where(response)}: the service answers {code}: {info}")
