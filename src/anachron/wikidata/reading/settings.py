@@ -6,8 +6,6 @@ from typing import Any
 
 from anachron.core.dates import Date
 from anachron.core.errors import ConfigError, DataError
-from anachron.io.files import refuse_binary
-from anachron.io.stores import Place, place
 from anachron.wikidata.reading.dump import Dump
 from anachron.wikidata.reading.parse import Parser
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS
@@ -78,26 +76,3 @@ def buckets_of(settings: IngestSettings) -> int:
     """The buckets of settings in which they are chosen."""
     assert settings.buckets is not None
     return settings.buckets
-
-
-def read_entity_list(path: Place | str) -> frozenset[str]:
-    """Item ids of a file, one a line; blank lines and lines that begin with # are passed over.
-
-    Raises `DataError` for a file that cannot be read, is empty or holds anything else.
-    """
-    refuse_binary(path)
-    try:
-        lines = place(path).read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}") from error
-    ids = set()
-    for number, line in enumerate(lines, 1):
-        word = line.strip()
-        if not word or word.startswith("#"):
-            continue
-        if not (word[0] == "Q" and word[1:].isascii() and word[1:].isdigit()):
-            raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id per line, as Q76")
-        ids.add(word)
-    if not ids:
-        raise DataError(f"{path} lists no entities; write one id per line, as Q76")
-    return frozenset(ids)
