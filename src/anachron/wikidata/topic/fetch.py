@@ -102,7 +102,7 @@ def fetch_topic(
 ) -> FetchedTopic:
     """Fetch a topic into a snapshot folder. One that is complete is left as it is; one that was interrupted goes on.
 
-    callbacks: told what is done, and of pauses that a service asks for. Needs the extra ``wikidata``.
+    callbacks: told what is done; ``settings.web.note`` of pauses that a service asks for. Needs the extra ``wikidata``.
 
     Raises `ConfigError` for a folder of something else, no contact, or more entities than allowed; `DataError` where no
     item can be had; `BackendError` where a service keeps failing, refuses, or answers in another form than documented.
