@@ -1,7 +1,7 @@
 """A TimeStress of one's own: from a dump and page views to a data set, every step of the way."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anachron.core.errors import ConfigError, DataError
@@ -62,7 +62,8 @@ def build_timestress(
 ) -> BuiltDataset:
     """Ingest a dump, add page views, select facts, write questions and build statements, all in one folder.
 
-    dump: .json, .json.gz, .json.bz2 or .json.zst. pageviews: files of a month or a day. out: the folder of
+    dump: .json, .json.gz, .json.bz2 or .json.zst. pageviews: files of a month or a day, which a selection without
+    popularity does not need. out: the folder of
     ``snapshot/``, ``facts.parquet``, ``questions.parquet`` and ``timestress.parquet``. Each of these may lie on a
     store; answers of a model are kept on this machine. workers, ray: see `anachron.io.cluster`. callbacks: told what
     each step reports. finished: told the name of each step (``ingest, pageviews, facts, questions, statements``) and
@@ -79,14 +80,26 @@ def build_timestress(
     with callbacks.bar(f"reading {dump.name}", "bytes") as bar:
         manifest = ingest(dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=bar)
     finished("ingest", manifest)
-    callbacks.notice("2 of 5: popularity")
-    popularity = compute_popularity(out / SNAPSHOT, pageviews, workers=workers, ray=ray, callbacks=callbacks)
-    finished("pageviews", popularity)
+    if settings.selection.popularity:
+        callbacks.notice("2 of 5: popularity")
+        popularity = compute_popularity(out / SNAPSHOT, pageviews, workers=workers, ray=ray, callbacks=callbacks)
+        finished("pageviews", popularity)
+    return of_snapshot(out, settings, Spread(workers, ray), callbacks, finished)
+
+
+def of_snapshot(
+    out: Place,
+    settings: TimestressSettings,
+    spread: Spread,
+    callbacks: Callbacks,
+    finished: Callable[[str, Any], None] = lambda step, result: None,
+) -> BuiltDataset:
+    """The last three steps of `build_timestress`, for a snapshot in ``out/snapshot/``, however that was made."""
     callbacks.notice("3 of 5: facts")
     with callbacks.bar("buckets") as bar:
         selected = build_facts(
             out / SNAPSHOT, out / FACTS, settings.selection, preset=settings.preset,
-            spread=Spread(workers, ray, bar.progress), warn=callbacks.warn,
+            spread=replace(spread, progress=bar.progress), warn=callbacks.warn,
         )  # fmt: skip
     finished("facts", selected)
     callbacks.notice("4 of 5: questions")
@@ -123,15 +136,21 @@ def _check(
     ray: str | None,
 ) -> None:  # fmt: skip
     """Raise now what one of the steps would raise about its options after hours of those before it."""
+    check_settings(out, settings, workers)
+    views = [parse_name(file) for file in pageviews]
+    if settings.selection.popularity:
+        months_of(views)
+        choose_project({"options": settings.ingest.options()}, None)
+        import_duckdb()
+    open_dump(dump)
+    check_shared([dump, *(file.path for file in views)], None, ray)
+
+
+def check_settings(out: Place, settings: TimestressSettings, workers: int | None) -> None:
+    """Raise now what `of_snapshot` would raise about its settings after the snapshot was made."""
     chosen(**_spoken(settings))
     if settings.llm is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
         Client(settings.llm)
     check_boundaries(settings.boundaries)
     if workers is not None:
         worker_count(workers)
-    views = [parse_name(file) for file in pageviews]
-    months_of(views)
-    choose_project({"options": settings.ingest.options()}, None)
-    import_duckdb()
-    open_dump(dump)
-    check_shared([dump, *(file.path for file in views)], None, ray)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import httpx2
 
 DUMPS_URL = "https://dumps.wikimedia.org"
+WIKIDATA_URL = "https://www.wikidata.org"
+QUERY_URL = "https://query.wikidata.org/sparql"
+VIEWS_URL = "https://wikimedia.org/api/rest_v1"
 ARCHIVE_URL = "https://archive.org"
 ITEMS = "identifier:wikidata-json-* OR identifier:wikibase-wikidatawiki-*"
 FORMATS = ("bz2", "gz")  # the smaller first

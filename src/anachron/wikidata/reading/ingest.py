@@ -60,12 +60,14 @@ def ingest(
     ray: str | None = None,
     range_bytes: int | None = None,
     callbacks: Callbacks | None = None,
+    more: Json | None = None,
 ) -> dict[str, Any]:
     """Write the snapshot of a dump and return its manifest. A complete snapshot of the same dump is left as it is.
 
     path: a dump, or several small files and folders of them, which are read as one (`open_dumps`).
 
     With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
+    ``more``: other entries of the manifest. The dump may lie in the folder of the snapshot, with a table of its name.
 
     ``callbacks`` are told the bytes of the file done, all of them, and words. Repeating an interrupted call goes on
     with the ranges that are not finished. With Ray, dump and snapshot must be on a store, or on a file system that all
@@ -96,13 +98,13 @@ def ingest(
     with locked(out / ".lock", out, remove=True), _without_useless_work(work, dump), connected(ray, workers):
         wanted = identity | {"range_bytes": dump.range_bytes, "work_format": WORK_FORMAT}
         _discard_shorter(dump, work, wanted)
-        _refuse_strangers(out)
+        _refuse_strangers(out, dump)
         check_shared([dump.path], out, ray)
         record = begin(work, wanted)
         parts = parts_folder(work, record)
         ranges = _read_ranges(dump, parts, settings, workers, ray, callbacks.progress)
         counts = _join(parts, out, settings, ranges, worker_count(workers, ray), ray)
-        manifest = about | {
+        manifest = about | (more or {}) | {
             "command": "wikidata ingest", "counts": counts, "absent": _absent(out, settings),
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
             "seconds": round(time.monotonic() - clock, 1), "started": record["started"], "finished": now(),
@@ -169,13 +171,15 @@ def _without_useless_work(work: Place, dump: Dump) -> Iterator[None]:
         raise
 
 
-def _refuse_strangers(out: Place) -> None:
-    """Raise `ConfigError` where the folder of a snapshot to begin holds other files.
+def _refuse_strangers(out: Place, dump: Dump) -> None:
+    """Raise `ConfigError` where the folder of a snapshot to begin holds other files than the dump and its table.
 
     The popularity of entities, which no ingest writes but every reader of the snapshot takes, is looked for by its
     name: a store may not list it yet.
     """
     names = {path.name for path in out.iterdir() if path.name != "work" and not path.name.startswith(".")}
+    if dump.path.parent == out:
+        names -= {dump.path.name, f"{dump.path.name.partition('.')[0]}.csv"}
     strangers = sorted(names | ({POPULARITY} if (out / POPULARITY).is_file() else set()))
     if strangers and begun(out / "work") is None:
         raise ConfigError(f"{out} is not empty ({', '.join(strangers[:3])}); choose another --out or remove the folder")

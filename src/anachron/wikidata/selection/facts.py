@@ -5,6 +5,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from anachron.core.errors import ConfigError, DataError
+from anachron.data.facts import as_own_facts
 from anachron.io.cluster import Spread
 from anachron.io.files import Json, file_fingerprint, read_json, write_manifest
 from anachron.io.stores import Place, place
@@ -15,6 +16,7 @@ from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.rules import preset as preset_named
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
 from anachron.wikidata.selection.stages import Cut, no_minimum
+from anachron.wikidata.topic.aliases import with_aliases
 
 COMMAND = "build facts"
 
@@ -30,14 +32,17 @@ def build_facts(
 ) -> Selected:
     """Select the facts of a snapshot and write them (.parquet or .jsonl) with ``<out>.manifest.json``.
 
+    A .csv is a file of facts as `anachron.check` reads it (`as_own_facts`), of a topic with other names of objects.
     settings: by default those of TimeStress; see `selection_named`. preset: the name that they started from, for the
     manifest. warn: told what a reader of the facts must know.
 
     Raises `DataError` when nothing is left, naming the step that dropped the last statements; then nothing is written.
     """
     snapshot, out, settings = open_snapshot(snapshot), place(out), settings or Selection()
-    if out.suffix not in (".parquet", ".jsonl"):
-        raise ConfigError(f"{out}: facts may hold lists; write .parquet or .jsonl")
+    if out.suffix not in (".parquet", ".jsonl", ".csv"):
+        raise ConfigError(f"{out}: write .csv for check, .parquet or .jsonl for verbalize")
+    if settings.still_held and out.suffix != ".csv":
+        raise ConfigError(f"{out}: questions of verbalize need an end, and these facts may have none; write a .csv")
     if snapshot.folder.resolve() in out.resolve().parents:
         raise ConfigError(f"{out} lies in the snapshot itself; choose another --out")
     if snapshot.manifest["options"].get("limit") is not None:
@@ -54,7 +59,12 @@ def build_facts(
     if settings.popularity and has_popularity(snapshot):
         read.append(snapshot.folder / "popularity.parquet")
     inputs = {str(path): file_fingerprint(path) for path in read}
-    write_table(out, selected.facts)
+    table = selected.facts
+    if out.suffix == ".csv":
+        table = as_own_facts(with_aliases(snapshot, table))
+        if alike := selected.facts.height - table.height:
+            warn(f"{alike:,} facts are left out of {out}: in them one name stands for two entities")
+    write_table(out, table)
     parameters = {"preset": preset, **asdict(settings)}
     counts = {"facts": selected.facts.height, "cut": selected.cut.as_json(), "steps": selected.steps}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)

@@ -80,7 +80,10 @@ def period_stage(alive: pl.DataFrame, rules: Rules) -> pl.DataFrame:
             parts.field("precision").fill_null(YEAR_PRECISION).alias(f"{side}_precision"),
             parts.field("values").fill_null(0).alias(f"{side}_values"),
             parts.field("raw").alias(f"{side}_raw"),
-        ).with_columns(_boundary_key(side).alias(f"{side}_key"))
+        )
+        if side == "end" and rules.settings.still_held:  # an end that is not stated is none
+            frame = frame.with_columns(pl.col("end_kind").replace("absent", "open"))
+        frame = frame.with_columns(_boundary_key(side).alias(f"{side}_key"))
     key = pl.struct("start_key", "end_key")
     counted = key
     if rules.settings.several_periods == "drop-closed":
@@ -185,7 +188,8 @@ def entity_stage(alive: pl.DataFrame, entities: pl.DataFrame, rules: Rules) -> p
         frame = frame.join(of_side, on=column, how="left", maintain_order="left")
     names = {"property_label": "relation_label", "property_description": "relation_description"}
     frame = frame.rename(names).with_columns(pl.col("object_there").is_null().alias("object_missing"))
-    ids = [fact_id(*row) for row in frame.select(*TRIPLE, "start_date", "end_date").iter_rows()]
+    dates = pl.col("start_date", "end_date").fill_null("")
+    ids = [fact_id(*row) for row in frame.select(*TRIPLE, dates).iter_rows()]
     frame = frame.with_columns(pl.Series("fact_id", ids, pl.String))
     return rules.judge(frame.drop("subject_there", "object_there"), "entities")
 
