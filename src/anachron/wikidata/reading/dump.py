@@ -247,7 +247,7 @@ def _read_whole(files: tuple[Dump, ...], range_: Range, threads: int) -> Iterato
         range_.text_bytes += len(text)
         if file.layout == "document":
             yield begin, _entities_of(file, text.removeprefix(BOM))
-        elif text.rstrip().endswith((b"}", b"]", b",")):
+        elif text[-MIB:].rstrip().endswith((b"}", b"]", b",")):
             yield begin, list(bytes(text).split(b"\n"))
         else:
             raise DataError(f"{file.path} is cut off after {len(text):,} bytes of JSON; fetch it again")
