@@ -67,8 +67,7 @@ def ingest(
         ),
     ] = None,
     entities: Annotated[
-        Path | None,
-        typer.Option(help="File of item ids, one a line or in a column of a CSV: only these items become subjects."),
+        Path | None, typer.Option(help="File of item ids, one per line or in a CSV: only these become subjects.")
     ] = None,
     buckets: Annotated[
         int | None,
