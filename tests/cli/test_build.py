@@ -424,7 +424,7 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
     [
         (["facts", "nowhere", "--out", "f.parquet"], 2, "nowhere: no such snapshot folder"),
         (["facts", ".", "--out", "f.parquet"], 2, "no manifest.json"),
-        (["facts", "snapshot", "--out", "f.csv"], 2, "write .parquet or .jsonl"),
+        (["facts", "snapshot", "--out", "f.txt"], 2, "write .csv for check, .parquet or .jsonl"),
         (["facts", "snapshot", "--out", "f.parquet", "--preset", "mine"], 2, "choose one of timestress"),
         (
             ["facts", "snapshot", "--out", "f.parquet", "--relations", "P35,employer"],

@@ -128,7 +128,9 @@ def test_templates_write_in_the_language_of_the_labels(code: str, sources: list[
     made = pl.read_parquet(out / "timestress.parquet")
     days = made.filter(pl.col("Granularity") == "day", pl.col("Time").is_not_null())["Statement"]
     assert days.str.contains(day).all(), days[0]
-    assert run("verbalize", out / "facts.parquet", "--out", tmp_path / "q.parquet", "--templates", "--language", code) == 0
+    assert (
+        run("verbalize", out / "facts.parquet", "--out", tmp_path / "q.parquet", "--templates", "--language", code) == 0
+    )
     assert pl.read_parquet(tmp_path / "q.parquet").equals(questions)
 
 
@@ -144,7 +146,11 @@ def test_bundled_languages_are_all_tried():
         (["--llm", "m", "--base-url", "localhost"], 2, "write it as http://host:port/v1"),
         (["--llm", "m", "--base-url", "http://localhost/v1", "--style", "x"], 2, "date style 'x': choose one of"),
         (["--templates", "--base-url", "http://localhost/v1"], 2, "is for --llm"),
-        (["--templates", "--style", "french"], 2, "style french: its dates are French, the questions English; leave it out"),
+        (
+            ["--templates", "--style", "french"],
+            2,
+            "style french: its dates are French, the questions English; leave it out",
+        ),
         (["--templates", "--boundaries", "foo"], 2, "choose 'released' or 'paper'"),
         (["--templates", "--preset", "x"], 2, "choose one of timestress"),
         (["--templates", "--min-popularity", -1], 2, "give monthly views, 0 or more"),

@@ -181,7 +181,10 @@ def test_references_are_kept_where_they_are_asked_for(made, tmp_path):
 
 
 def test_cards_name_the_source_its_licence_and_how_a_topic_was_chosen(made, tmp_path):
-    for name, topic in (("old", None), ("new", {"chosen": {"words": "instances of Q3624078"}, "site": "https://x.org"})):
+    for name, topic in (
+        ("old", None),
+        ("new", {"chosen": {"words": "instances of Q3624078"}, "site": "https://x.org"}),
+    ):
         (tmp_path / name).symlink_to(made / name) if topic is None else (tmp_path / name).mkdir()
         if topic is not None:
             for file in (made / name).iterdir():

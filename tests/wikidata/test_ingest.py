@@ -18,8 +18,9 @@ from anachron.cli.entry import run
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.jobs import Callbacks
 from anachron.wikidata.reading.ingest import ingest
-from anachron.wikidata.reading.settings import IngestSettings, read_entity_list
+from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.reading.snapshot import TABLES, bucket_of, open_snapshot, part_name, schemas
+from anachron.wikidata.topic.choose import read_items
 from wikidata.dumps import (
     compress,
     constraint,
@@ -604,7 +605,7 @@ def test_limit_does_not_look_at_the_end_and_resumes(tmp_path, monkeypatch):
 def test_only_listed_entities(tmp_path):
     listed = tmp_path / "ids.txt"
     listed.write_text("# a few\nQ3\n\n Q9 \nQ4\nQ12345\n")
-    settings = IngestSettings("2021-01-04", entities=read_entity_list(listed), buckets=1)
+    settings = IngestSettings("2021-01-04", entities=frozenset(read_items(listed)), buckets=1)
     again = [item("Q9", "listed", title="Again"), item("Q6", "not listed", title="Again")]
     path = write_dump(tmp_path / "dump.json.gz", [*some_entities(), *again])
     ingest(path, tmp_path / "s", settings)
@@ -630,9 +631,9 @@ def test_only_listed_entities(tmp_path):
 def test_wrong_lists_of_entities(tmp_path, text, says):
     (tmp_path / "ids").write_text(text)
     with pytest.raises(DataError, match=says):
-        read_entity_list(tmp_path / "ids")
+        read_items(tmp_path / "ids")
     with pytest.raises(DataError, match="cannot read"):
-        read_entity_list(tmp_path / "none")
+        read_items(tmp_path / "none")
 
 
 def test_all_items_as_subjects(tmp_path):

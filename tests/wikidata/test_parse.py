@@ -615,7 +615,9 @@ def test_a_broken_reference_costs_the_references_of_its_statement_alone():
     text = line(item("Q1", "label", title="T", claims=[sound, broken])).encode("utf-8", "surrogatepass")
     read = Parser(references=True).read(text)
     assert [row[15] is None for row in read.statements] == [False, True]
-    assert [reason.split(":")[0] for reason in read.left_out] == [f"references of statement {read.statements[1][2]} of P2"]
+    assert [reason.split(":")[0] for reason in read.left_out] == [
+        f"references of statement {read.statements[1][2]} of P2"
+    ]
     # Where nobody asks for references, nothing is lost
     assert Parser().read(text).left_out == ()
 

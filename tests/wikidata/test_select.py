@@ -15,8 +15,8 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import fact_id
 from anachron.data.facts import FACTS_SCHEMA
 from anachron.wikidata.reading.snapshot import open_snapshot
-from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.explain import explain_entity
+from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.lookups import property_classes
 from anachron.wikidata.selection.rules import PRESETS, Rules, Selection, preset
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds

@@ -1,7 +1,6 @@
 """Small data: single entities as Wikibase gives them, several files, folders of files, and what they lack."""
 
 import json
-import os
 import random
 
 import polars as pl
@@ -32,6 +31,11 @@ COUNTRIES = [country(number) for number in range(1, 8)]
 def tables(folder):
     snapshot = open_snapshot(folder)
     return [file.read_bytes() for file in snapshot.files()], (folder / "bad.jsonl").read_bytes()
+
+
+def _written(path, text):
+    path.write_text(text)
+    return path
 
 
 def ingested(path, out, settings=SETTINGS):
@@ -103,26 +107,33 @@ def test_what_is_cut_off_among_several_files_is_named(tmp_path):
         path = tmp_path / f"{name}.json"
         path.write_text(text)
         with pytest.raises(DataError, match=rf"{name}\.json.*cut off"):
-            ingest([sound, path], tmp_path / name, SETTINGS)
+            ingest([sound, path], tmp_path / "s", SETTINGS)
     (tmp_path / "array.json").write_text("[\n" + ",\n".join(whole) + ",\n")
     with pytest.raises(DataError, match=r"2 lines '\[' and 1 lines '\]': a part of the array is missing"):
-        ingest([sound, tmp_path / "array.json"], tmp_path / "a", SETTINGS)
+        ingest([sound, tmp_path / "array.json"], tmp_path / "s", SETTINGS)
+    path.write_text("\n".join(whole))
+    assert ingest([sound, path], tmp_path / "s", SETTINGS)["counts"]["items"] == 7  # what was read before is forgotten
 
 
 def test_files_that_cannot_go_together_are_refused(tmp_path, monkeypatch):
     paths = [write_dump(tmp_path / f"{number}.json", [one]) for number, one in enumerate(COUNTRIES[:2])]
-    with pytest.raises(DataError, match=r"0\.json is given twice; give each file once"):
-        ingest([*paths, paths[0]], tmp_path / "s", SETTINGS)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"empty holds no file that ends in \.json, \.gz, \.bz2, \.zst"):
         ingest(tmp_path / "empty", tmp_path / "s", SETTINGS)
     with pytest.raises(DataError, match=r"none\.json: no such file"):
         ingest([paths[0], tmp_path / "none.json"], tmp_path / "s", SETTINGS)
-    size = sum(os.path.getsize(path) for path in paths)
+    size = sum(path.stat().st_size for path in paths)
     monkeypatch.setattr(module, "LARGEST", size - 1)
     with pytest.raises(DataError, match=rf"2 files of {size:,} bytes together: several are read as one piece"):
         ingest(paths, tmp_path / "s", SETTINGS)
     monkeypatch.setattr(module, "LARGEST", size)
+    monkeypatch.setattr(module, "LONGEST_LINE", 100)
+    for given in (paths, _written(tmp_path / "pretty.json", json.dumps(COUNTRIES[0], indent=1))):
+        with pytest.raises(
+            DataError, match=r"\.json: more than 100 bytes of JSON in one document, or in one of several"
+        ):
+            ingest(given, tmp_path / "s", SETTINGS)
+    monkeypatch.undo()
     ingest(paths, tmp_path / "s", SETTINGS)
     stream = tmp_path / "stream.json"
     stream.write_text("\n".join(json.dumps(one, indent=1) for one in COUNTRIES))

@@ -42,6 +42,14 @@ from anachron.io.stores import Place, StorePath, place
 if TYPE_CHECKING:
     from anachron.wikidata.timestress import TimestressSettings
 
+SpokenLanguage = Annotated[
+    str, typer.Option(help="Language of labels and descriptions, and of the questions that templates write.")
+]
+StyleOfQuestions = Annotated[
+    str | None,
+    typer.Option(help="Wording of dates. Default: that of the templates' language, or american of a model."),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
@@ -75,9 +83,7 @@ def timestress(
         Path, typer.Option(help="Folder for the snapshot, the facts, the questions and the data set."), FOLDER
     ],
     wiki: Annotated[str, typer.Option(help="Only items with a title in this wiki become subjects.")] = "enwiki",
-    language: Annotated[
-        str, typer.Option(help="Language of labels and descriptions, and of the questions that templates write.")
-    ] = "en",
+    language: SpokenLanguage = "en",
     most_bad: MostBad = 0.1,
     thresholds: Thresholds,
     topic: TopicOptions,
@@ -85,10 +91,7 @@ def timestress(
     base_url: LlmBaseUrl = None,
     same_as: SameAs = None,
     templates: Templates = False,
-    style: Annotated[
-        str | None,
-        typer.Option(help="Wording of dates. Default: that of the templates' language, or american of a model."),
-    ] = None,
+    style: StyleOfQuestions = None,
     boundaries: ReadBoundaries = "released",
     seed: Annotated[int, typer.Option(help="Seed for drawing questions and for the random months and days.")] = 0,
     spread: SpreadOptions,

@@ -45,7 +45,7 @@ def needing_extra() -> Iterator[None]:
 
 def ingest(
     *,
-    dumps: Annotated[
+    dump: Annotated[
         list[Path],
         typer.Argument(
             help="Wikidata dump: .json, .json.gz, .json.bz2 or .json.zst; or several small files, or a folder of some: "
@@ -67,7 +67,7 @@ def ingest(
         ),
     ] = None,
     entities: Annotated[
-        Path | None, typer.Option(help="File of item ids, one per line: only these items become subjects.")
+        Path | None, typer.Option(help="File of item ids, one per line or in a CSV: only these become subjects.")
     ] = None,
     buckets: Annotated[
         int | None,
@@ -88,12 +88,13 @@ def ingest(
     """
     with needing_extra():
         from anachron.wikidata.reading.ingest import ingest as run
-        from anachron.wikidata.reading.settings import IngestSettings, read_entity_list
+        from anachron.wikidata.reading.settings import IngestSettings
         from anachron.wikidata.reading.snapshot import open_snapshot
         from anachron.wikidata.selection.lookups import missing_objects
+        from anachron.wikidata.topic.choose import read_items
 
-    sources, target = [place(dump) for dump in dumps], place(out)
-    listed = None if entities is None else read_entity_list(entities)
+    sources, target = [place(one) for one in dump], place(out)
+    listed = None if entities is None else frozenset(read_items(entities))
     settings = IngestSettings(
         date, wiki, language, limit=limit, entities=listed, buckets=buckets, most_bad=most_bad, references=references
     )

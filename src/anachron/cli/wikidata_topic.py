@@ -34,7 +34,7 @@ def fetch(
         Path | None, typer.Option(help="Snapshot of an earlier fetch: only what changed since is fetched again.")
     ] = None,
     wiki: Annotated[
-        str, typer.Option(help="Only items with a title in this wiki become subjects; all takes every item.")
+        str, typer.Option(help="Only items with a title in this wiki become subjects; all: every item of the topic.")
     ] = "all",
     language: Annotated[
         str, typer.Option(help="Language of labels; in another one, ingest OUT/topic.json.gz, which holds all of them.")

@@ -173,7 +173,7 @@ def licence(snapshots: list[Json]) -> str:
     """
     lines = []
     for snapshot in snapshots:
-        topic = snapshot.get("topic") or {}
+        topic: Json = snapshot.get("topic") or {}
         site = topic.get("site") or WIKIDATA
         terms = CC0 if site == WIKIDATA else "under the terms of that site"
         lines.append(f"- {snapshot['dump']['name']}, as of {snapshot['date']}: {site}, {terms}")

@@ -134,7 +134,7 @@ def test_ids_are_read_from_files_as_people_have_them(name, tmp_path):
     ("name", "content", "message"),
     [
         ("a.txt", "Q30\nGermany\n", "line 2: 'Germany' is not the id of an item"),
-        ("a.txt", "# none\n", "line 1: '' is not"),
+        ("a.txt", "# none\n", "lists no items"),
         ("a.csv", "item,label\nQ30,a\nx,b\n", "holds no items; it has column item, column label"),
         ("a.csv", "head,state\nQ1,Q2\n", "several sets of items, in column head, column state"),
     ],

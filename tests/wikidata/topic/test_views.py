@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anachron.core.dates import months_before
 from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.io.jobs import Callbacks
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.topic.services import Services
 from anachron.wikidata.topic.site import Site
-from anachron.wikidata.topic.views import fetch_popularity, line_of, months_before
+from anachron.wikidata.topic.views import fetch_popularity, line_of
 from anachron.wikidata.views.pageviews import Lines, read_views
 from wikidata.views import write_snapshot
 from wikidata.wikibase import World, close, serving, too_many

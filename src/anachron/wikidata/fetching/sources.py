@@ -22,7 +22,7 @@ from datetime import date as Day
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, unquote, urljoin
 
-from anachron.core.dates import Date
+from anachron.core.dates import Date, months_before
 from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.fetching.web import FetchSettings, request
 
@@ -165,13 +165,10 @@ def find_pageviews(servers: Servers, day: Day, months: int = 12) -> list[RemoteF
 
     Raises `BackendError` where one is missing.
     """
-    if months < 1:
-        raise ConfigError(f"--months {months}: give at least 1")
-    last = day.year * 12 + day.month - 2  # months since year 0, January is 0; the one before the day's
     sources = []
-    for year, month in (divmod(number, 12) for number in range(last - months + 1, last + 1)):
-        date, name = f"{year:04d}-{month + 1:02d}", f"pageviews-{year:04d}{month + 1:02d}-user.bz2"
-        url = f"{servers.dumps_url.rstrip('/')}/other/pageview_complete/monthly/{year:04d}/{date}/{name}"
+    for date in months_before(day, months):
+        name = f"pageviews-{date.replace('-', '')}-user.bz2"
+        url = f"{servers.dumps_url.rstrip('/')}/other/pageview_complete/monthly/{date[:4]}/{date}/{name}"
         try:
             size = servers.size(url)
         except BackendError as error:

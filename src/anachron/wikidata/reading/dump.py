@@ -40,7 +40,7 @@ class Dump:
     ``layout`` is "lines" (with or without the brackets and commas of an array), "document", one JSON document
     (``{"entities": {...}}``, an entity or an array of some), or "files", several of which each has its own.
     ``range_bytes`` counts bytes of the file (plain, bz2) or of its text (gz, zst).
-    ``sample`` is a hash of the file's first and last MiB, by which a file is known again. As text it is what it is called.
+    ``sample`` is a hash of the file's first and last MiB, by which a file is known again.
     """
 
     path: Place
@@ -125,15 +125,14 @@ def open_dumps(paths: Iterable[Place | str], range_bytes: int | None = None) -> 
         if path.is_dir() and not path.is_file():
             found = sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS))
             if not found:
-                raise DataError(f"{path} holds no file that ends in {', '.join(ENDINGS)}; give a dump or a folder of some")
+                raise DataError(
+                    f"{path} holds no file that ends in {', '.join(ENDINGS)}; give a dump or a folder of some"
+                )
             files += found
         else:
             files.append(path)
     if len(files) == 1:
         return open_dump(files[0], range_bytes)
-    if len(set(files)) < len(files):
-        twice = next(file for file in files if files.count(file) > 1)
-        raise DataError(f"{twice} is given twice; give each file once")
     dumps = tuple(open_dump(file) for file in files)
     if (size := sum(dump.size for dump in dumps)) > LARGEST:
         raise DataError(
@@ -188,7 +187,7 @@ def _layout(dump: Dump) -> Literal["lines", "document"]:
 
 
 def read_range(dump: Dump, number: int, threads: int = 1) -> Range:
-    """Open one range of a plain or bz2 file (or the only one of documents and files); its lines are read as one asks."""
+    """Open one range of a plain or bz2 file (or the only one of a document or files); its lines are read on demand."""
     if dump.layout != "lines":
         range_ = Range(0, last=True, file_position=dump.size)
         range_.lines = _read_whole(dump.files or (dump,), range_, threads)
@@ -234,44 +233,32 @@ def texts(
         number += step
 
 
-def _read_whole(
-    files: tuple[Dump, ...], range_: Range, threads: int
-) -> Iterator[tuple[int, list[bytes | memoryview]]]:
+def _read_whole(files: tuple[Dump, ...], range_: Range, threads: int) -> Iterator[tuple[int, list[bytes | memoryview]]]:
     """The lines of whole files, one after another, each entity of a document as a line."""
     for file in files:
-        begin = range_.text_bytes
+        text, begin = bytearray(), range_.text_bytes
+        for chunk in text_of(file.path, file.compression, threads):
+            text += chunk
+            if len(text) > LONGEST_LINE:
+                raise DataError(
+                    f"{file.path}: more than {LONGEST_LINE:,} bytes of JSON in one document, or in one of several "
+                    "files; use a file of its own with one entity per line"
+                )
+        range_.text_bytes += len(text)
         if file.layout == "document":
-            yield begin, _entities_of(file, range_, threads)
-            continue
-        text, last = Range(0), b""
-        for offset, lines in whole_lines(file, text, _counted(file, text, threads), (piece for piece in ())):
-            yield begin + offset, lines
-            last = bytes(lines[-1])
-        if text.unended and not last.rstrip().endswith((b"}", b"]", b",")):
-            raise DataError(f"{file.path} is cut off in its last line, after {text.text_bytes:,} bytes; fetch it again")
-        range_.text_bytes += text.text_bytes
+            yield begin, _entities_of(file, text.removeprefix(BOM))
+        elif text[-MIB:].rstrip().endswith((b"}", b"]", b",")):
+            yield begin, list(bytes(text).split(b"\n"))
+        else:
+            raise DataError(f"{file.path} is cut off after {len(text):,} bytes of JSON; fetch it again")
 
 
-def _counted(file: Dump, range_: Range, threads: int) -> Iterator[bytes]:
-    for piece in text_of(file.path, file.compression, threads):
-        range_.text_bytes += len(piece)
-        yield piece
-
-
-def _entities_of(file: Dump, range_: Range, threads: int) -> list[bytes | memoryview]:
+def _entities_of(file: Dump, text: bytearray) -> list[bytes | memoryview]:
     """The entities of one document, each as a line."""
     import msgspec
 
-    text = bytearray()
-    for chunk in text_of(file.path, file.compression, threads):
-        text += chunk
-        if len(text) > LONGEST_LINE:
-            raise DataError(
-                f"{file.path}: one JSON document of more than {LONGEST_LINE:,} bytes; use one entity per line"
-            )
-    range_.text_bytes += len(text)
     try:
-        document = msgspec.json.decode(text.removeprefix(BOM))
+        document = msgspec.json.decode(text)
         inner = document.get("entities", [document]) if isinstance(document, dict) else document
         entities = msgspec.convert(list(inner.values()) if isinstance(inner, dict) else inner, list[dict[str, Any]])
     except msgspec.MsgspecError as error:

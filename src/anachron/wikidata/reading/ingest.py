@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.core.errors import ConfigError
+from anachron.core.errors import ConfigError, DataError
 from anachron.io.cluster import check_shared, connected, cores, map_in_order, worker_count
 from anachron.io.files import Json, parse_json, read_json, remove_leftovers, versions, write_bytes, write_json
 from anachron.io.jobs import (
@@ -80,7 +80,9 @@ def ingest(
     if workers is not None:
         worker_count(workers)  # a wrong number shows before anything is written
     given = path if isinstance(path, Sequence) and not isinstance(path, str) else [path]
-    dump = open_dumps([place(one).absolute() for one in given], range_bytes)  # workers may have other working directories
+    dump = open_dumps(
+        [place(one).absolute() for one in given], range_bytes
+    )  # workers may have other working directories
     out = place(out).absolute()
     settings = replace(settings, buckets=settings.buckets or _buckets_there(out) or buckets_for(dump))
     about = {
@@ -93,7 +95,7 @@ def ingest(
     if (manifest := _finished(out, identity)) is not None:
         return manifest
     work = out / "work"
-    with locked(out / ".lock", out, remove=True), _without_useless_work(work), connected(ray, workers):
+    with locked(out / ".lock", out, remove=True), _without_useless_work(work, dump), connected(ray, workers):
         wanted = identity | {"range_bytes": dump.range_bytes, "work_format": WORK_FORMAT}
         _discard_shorter(dump, work, wanted)
         _refuse_strangers(out, dump)
@@ -158,12 +160,14 @@ def _discard_shorter(dump: Dump, work: Place, wanted: Json) -> None:
 
 
 @contextmanager
-def _without_useless_work(work: Place) -> Iterator[None]:
-    """Remove the work on a file that turned out to be no dump, so that it does not stand in the way of another try."""
+def _without_useless_work(work: Place, dump: Dump) -> Iterator[None]:
+    """Remove the work on a file that turned out to be no dump, so that it does not stand in the way of another try; and
+    on damaged ones that are read as a whole."""
     try:
         yield
-    except NoDump:
-        discard(work)
+    except DataError as error:
+        if isinstance(error, NoDump) or dump.layout != "lines":
+            discard(work)
         raise
 
 

@@ -131,7 +131,7 @@ class Parser:
         ]
         self._none = some()
         self._line = msgspec.json.Decoder(msgspec.defstruct("Line", fields, gc=False)).decode
-        self._claims = msgspec.json.Decoder(ReferencedClaims if references else Claims).decode
+        self._claims: Any = msgspec.json.Decoder(ReferencedClaims if references else Claims).decode
         self._head = msgspec.json.Decoder(Head).decode
         self._time = lru_cache(maxsize=1 << 16)(read_time)
         self._json = msgspec.json.Encoder().encode

@@ -58,7 +58,8 @@ def schemas() -> "dict[str, pa.Schema]":
     all others as JSON. ``references``: a list of those, likewise, null where there are none or ``ingest`` was not asked
     for them.
 
-    Snapshots of earlier versions lack ``revision, modified, references``: read them by `anachron.wikidata.selection.cited`.
+    Snapshots of earlier versions lack ``revision, modified, references``; `anachron.wikidata.selection.cited` reads
+    both.
 
     properties: ``separators`` and ``exceptions`` are those of single-value constraints that are not deprecated.
     """

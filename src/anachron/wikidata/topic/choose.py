@@ -14,7 +14,7 @@ from typing import Any
 from anachron.core.errors import ConfigError, DataError
 from anachron.data.own.encodings import decoded
 from anachron.data.own.files import DELIMITED, ENDINGS, read_rows
-from anachron.io.files import Json, read_bytes, read_text, rows_fingerprint
+from anachron.io.files import Json, read_bytes, read_text, refuse_binary, rows_fingerprint
 from anachron.io.stores import Place, place
 
 # The query service knows these without being told; they are written all the same, so that any engine can be asked.
@@ -167,6 +167,7 @@ def read_items(path: Place | str) -> tuple[str, ...]:
     path = place(path)
     ending = path.suffix.casefold()
     if ending in DELIMITED or ending not in ENDINGS:
+        refuse_binary(path)
         lines = enumerate(decoded(read_bytes(path))[0].splitlines(), 1)
         words = [
             (n, line.strip().strip('"')) for n, line in lines if line.strip() and not line.lstrip().startswith("#")
@@ -175,8 +176,10 @@ def read_items(path: Place | str) -> tuple[str, ...]:
         header = ending in DELIMITED and len(found) > 1 and found[0] is None
         if found[header:] and None not in found[header:]:
             return tuple(dict.fromkeys(id for id in found if id is not None))
+        if not found:
+            raise DataError(f"{path} lists no items; write one id a line, as Q76")
         if ending not in DELIMITED:
-            number, word = next(((n, w) for n, w in words if item_id(w) is None), (1, ""))
+            number, word = words[found.index(None)]
             raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id a line, as Q76")
     table = read_rows(path)
     return _of_columns({name: [row[name] for row in table.rows] for name in table.columns}, str(path), "column ")

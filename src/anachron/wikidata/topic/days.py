@@ -11,9 +11,7 @@ from anachron.io.files import read_json, write_json
 from anachron.io.jobs import Callbacks
 from anachron.wikidata.topic.choose import Topic
 from anachron.wikidata.topic.entities import Resolver
-from anachron.wikidata.topic.fetch import FetchedTopic, TopicSettings, fetch_topic
-from anachron.wikidata.topic.kept import Kept, default_cache, file_of
-from anachron.wikidata.topic.services import Services
+from anachron.wikidata.topic.fetch import FetchedTopic, TopicSettings, fetch_topic, opened
 from anachron.wikidata.topic.views import fetch_popularity
 from anachron.wikidata.views.popularity import OUTPUT
 
@@ -63,8 +61,7 @@ def _merged(earlier: FetchedTopic, later: FetchedTopic, settings: TopicSettings)
     merged = dict(later.outcomes.filter(ITEM).drop_nulls("merged_into").select("id", "merged_into").iter_rows())
     gone = known - there - merged.keys()
     if gone:
-        file = file_of(settings.cache or default_cache(), settings.site.url)
-        with services_of(settings) as services, Kept(file, f"{earlier.snapshot.absolute()} merged") as kept:
+        with opened(settings, f"{earlier.snapshot.absolute()} merged") as (services, kept):
             resolved = Resolver(services, kept).resolve(gone)
             kept.forget()
         merged |= {id: resolved[id].to for id in gone if resolved[id].to in there}
@@ -75,9 +72,5 @@ def add_popularity(fetched: FetchedTopic, settings: TopicSettings, callbacks: Ca
     """Add page views to a topic's snapshot, unless it has them; see `fetch_popularity`."""
     if (fetched.snapshot / OUTPUT).is_file():
         return
-    with services_of(settings) as services:
+    with opened(settings, "page views") as (services, _):
         fetch_popularity(services, fetched.snapshot, callbacks=callbacks)
-
-
-def services_of(settings: TopicSettings) -> Services:
-    return Services(settings.site, settings.web, settings.at_a_time)

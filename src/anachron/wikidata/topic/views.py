@@ -9,7 +9,6 @@ then project, access, agent, the title with underscores, ``monthly``, the first 
 there is none in any. There are views since July 2015.
 """
 
-from collections.abc import Iterator
 from datetime import date as Day
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from anachron.core.dates import months_before
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.files import remove_file, write_bytes
 from anachron.io.jobs import Callbacks
@@ -55,7 +55,7 @@ def fetch_popularity(
     if site.views is None:
         raise ConfigError(f"{site.url}: no page views are known of it; leave them out with --no-popularity")
     project, _ = choose_project(opened.manifest, None)
-    wanted = list(months_before(Day.fromisoformat(opened.manifest["date"]), months))
+    wanted = months_before(Day.fromisoformat(opened.manifest["date"]), months)
     if min(wanted) < FIRST:
         raise ConfigError(
             f"page views of {min(wanted)}: the service has them since {FIRST}; leave them out with --no-popularity, or "
@@ -95,15 +95,6 @@ def fetch_popularity(
             write_bytes(path, "".join(lines).encode())
             files.append(path)
     return compute_popularity(snapshot, files, callbacks=callbacks)
-
-
-def months_before(day: Day, months: int) -> Iterator[str]:
-    """The whole months before a day as ``YYYY-MM``, oldest first. Raises `ConfigError` for fewer than one."""
-    if months < 1:
-        raise ConfigError(f"--months {months}: give at least 1")
-    last = day.year * 12 + day.month - 2  # months since year 0, January is 0; the one before the day's
-    for year, month in (divmod(number, 12) for number in range(last - months + 1, last + 1)):
-        yield f"{year}-{month + 1:02}"
 
 
 def titles_of(snapshot: Snapshot) -> list[str]:
