@@ -110,7 +110,7 @@ def test_facts_their_manifest_and_what_is_printed(snapshot: Path, tmp_path: Path
     assert run("build", "facts", snapshot, "--out", out, "--json") == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["facts"] == 2
-    assert "warning: not more than 2,000 facts have page views" in printed.err
+    assert "warning: not more than 2,000 facts, so all are kept, 0 without page views among them" in printed.err
     again = out.read_bytes()
     assert run("build", "facts", snapshot, "--out", out, "--json", "--workers", 2) == 0
     assert out.read_bytes() == again
@@ -424,7 +424,7 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
     [
         (["facts", "nowhere", "--out", "f.parquet"], 2, "nowhere: no such snapshot folder"),
         (["facts", ".", "--out", "f.parquet"], 2, "no manifest.json"),
-        (["facts", "snapshot", "--out", "f.csv"], 2, "write .parquet or .jsonl"),
+        (["facts", "snapshot", "--out", "f.txt"], 2, "write .csv for check, .parquet or .jsonl"),
         (["facts", "snapshot", "--out", "f.parquet", "--preset", "mine"], 2, "choose one of timestress"),
         (
             ["facts", "snapshot", "--out", "f.parquet", "--relations", "P35,employer"],

@@ -55,6 +55,8 @@ BAD: dict[tuple[str, ...], list[list[str]]] = {
     ("export", "inspect"): [[file, "--out", "o"] for file in ("facts.csv", "statements.csv")],
     ("export", "hub"): [[file, "--out", "o"] for file in ("facts.csv", "statements.csv")],
     ("export", "counterfact"): [[file, "--out", "c.json"] for file in ("facts.csv", "statements.csv")],
+    ("wikidata", "fetch"): [["--items", file, "--contact", "me@example.org", "--out", "o"] for file in
+                            ("facts.csv", "none.csv")],
     ("wikidata", "pageviews"): [["broken", "none"]],
     ("wikidata", "ingest"): [["none.json.gz", "--date", "2021-01-04", "--out", "o"]],
     ("wikidata", "rebucket"): [["broken", "--buckets", "2", "--out", "o"]],
@@ -62,7 +64,7 @@ BAD: dict[tuple[str, ...], list[list[str]]] = {
     ("wikidata", "explain"): [["Q1", "--old", "broken", "--new", "none"]],
     ("runs", "rename"): [["broken", "label"], ["none", "label"]],
 }  # fmt: skip
-NO_FILES = {("demo",), ("contexts",), ("datasets",), ("wikidata", "download")}
+NO_FILES = {("demo",), ("contexts",), ("datasets",), ("wikidata", "download"), ("wikidata", "example")}
 
 
 def paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import run_command
+from anachron.text.words import language_files
 from support.llm_server import good_answer, serving
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
@@ -26,14 +27,15 @@ def sources(tmp_path: Path) -> list[Path]:
         statement("P35", entity(q), qualifiers={"P580": time(start), "P582": time(end)})
         for q, (_, start, end) in HELD.items()
     ]
-    people = [item(q, name, title=name, labels={"fr": name}) for q, (name, *_) in HELD.items()]
-    usa = item("Q30", "USA", title="United States", labels={"fr": "États-Unis"}, claims=held)
+    people = [item(q, name, title=name, labels={"mul": name}) for q, (name, *_) in HELD.items()]
+    names = {"fr": "États-Unis", "de": "Vereinigte Staaten", "es": "Estados Unidos", "pt": "Estados Unidos"}
+    usa = item("Q30", "USA", title="United States", labels=names, claims=held)
     office = property_("P35", "head of state")
-    office["labels"]["fr"] = {"language": "fr", "value": "chef d'État"}
+    office["labels"] |= {code: {"language": code, "value": "chef d'État"} for code in names}
     write_dump(tmp_path / "dump.json.bz2", [office, usa, *people])
     views = []
+    titles = ["United_States", *(name.replace(" ", "_") for name, *_ in HELD.values())]
     for month in (10, 11, 12):
-        titles = ["United_States", *(name.replace(" ", "_") for name, *_ in HELD.values())]
         text = "".join(f"en.wikipedia {title} 7 desktop {200_000 + month} A9\n" for title in titles)
         views.append(tmp_path / f"pageviews-2020{month}-user.bz2")
         views[-1].write_bytes(bz2.compress(text.encode()))
@@ -101,8 +103,39 @@ def test_another_language_is_asked_for_and_kept(
     questions = out / "questions.parquet"
     assert run("build", "statements", questions, "--out", tmp_path / "d.csv", "--style", "american") == 2
     assert f"--style american: the questions of {questions} are French" in capsys.readouterr().err
-    assert run(*words, "--style", "french", "--templates") == 2
-    assert "templates are English; questions in French need --llm MODEL" in capsys.readouterr().err
+
+
+# Word that begins a question, and the beginning of a day
+SPOKEN = {
+    "de": (r"\b[Ww]er\b|Staatsoberhaupt", r"^Am \d+\. \w+ \d{4}, "),
+    "es": (r"\b[Qq]uién\b", r"^El \d+ de \w+ de \d{4}, "),
+    "fr": (r"\b[Qq]ui\b|chef", r"^Le (1er|\d+) \w+ \d{4}, "),
+    "pt": (r"\b[Qq]uem\b", r"^Em \d+ de \w+ de \d{4}, "),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("code", SPOKEN)
+def test_templates_write_in_the_language_of_the_labels(code: str, sources: list[Path], tmp_path: Path):
+    out = tmp_path / code
+    words = ["build", "timestress", *sources, "--date", "2021-01-04", "--templates", "--language", code]
+    assert run(*words, "--out", out) == 0
+    questions = pl.read_parquet(out / "questions.parquet")
+    parameters = json.loads((out / "questions.parquet.manifest.json").read_text())["parameters"]
+    assert (questions.height, parameters["language"]) == (3, code)
+    asked, day = SPOKEN[code]
+    assert questions["question"].str.contains(asked).all(), questions["question"].to_list()
+    made = pl.read_parquet(out / "timestress.parquet")
+    days = made.filter(pl.col("Granularity") == "day", pl.col("Time").is_not_null())["Statement"]
+    assert days.str.contains(day).all(), days[0]
+    assert (
+        run("verbalize", out / "facts.parquet", "--out", tmp_path / "q.parquet", "--templates", "--language", code) == 0
+    )
+    assert pl.read_parquet(tmp_path / "q.parquet").equals(questions)
+
+
+def test_bundled_languages_are_all_tried():
+    assert set(language_files()) == {"en", *SPOKEN}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +146,11 @@ def test_another_language_is_asked_for_and_kept(
         (["--llm", "m", "--base-url", "localhost"], 2, "write it as http://host:port/v1"),
         (["--llm", "m", "--base-url", "http://localhost/v1", "--style", "x"], 2, "date style 'x': choose one of"),
         (["--templates", "--base-url", "http://localhost/v1"], 2, "is for --llm"),
-        (["--templates", "--style", "french"], 2, "questions in French need --llm"),
+        (
+            ["--templates", "--style", "french"],
+            2,
+            "style french: its dates are French, the questions English; leave it out",
+        ),
         (["--templates", "--boundaries", "foo"], 2, "choose 'released' or 'paper'"),
         (["--templates", "--preset", "x"], 2, "choose one of timestress"),
         (["--templates", "--min-popularity", -1], 2, "give monthly views, 0 or more"),
@@ -123,6 +160,7 @@ def test_another_language_is_asked_for_and_kept(
         (["--templates", "--wiki", "x!"], 2, "--wiki 'x!'"),
         (["--templates", "--wiki", "nothing"], 2, "no page views are known of nothing"),
         (["--templates", "--language", "?"], 2, "--language '?'"),
+        (["--templates", "--language", "it"], 2, "there are templates in en, de, es, fr, pt; choose one of these"),
         (["--templates", "--date", "2021-13"], 2, "--date"),
     ],
 )

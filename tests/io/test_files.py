@@ -364,13 +364,13 @@ def test_a_large_file_that_is_no_text_is_refused_by_its_first_megabyte(tmp_path:
     """It is larger than memory (and holds no block on the disk): a reader that wants all of it would be killed."""
     from anachron.edit.corpus import open_corpus
     from anachron.probe.prefixes import prefix_text
-    from anachron.wikidata.reading.settings import read_entity_list
+    from anachron.wikidata.topic.choose import read_items
 
     def corpus(path: Path) -> None:
         open_corpus(path)
 
     readers = {
-        ".json": read_json, ".jsonl": read_jsonl, ".csv": read_table, ".txt": corpus, ".md": read_entity_list,
+        ".json": read_json, ".jsonl": read_jsonl, ".csv": read_table, ".txt": corpus, ".md": read_items,
         ".rst": prefix_text, ".text": lambda path: read_text(path, "--text"),
     }  # fmt: skip
     for ending, read in readers.items():

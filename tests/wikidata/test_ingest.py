@@ -18,8 +18,9 @@ from anachron.cli.entry import run
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.jobs import Callbacks
 from anachron.wikidata.reading.ingest import ingest
-from anachron.wikidata.reading.settings import IngestSettings, read_entity_list
+from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.reading.snapshot import TABLES, bucket_of, open_snapshot, part_name, schemas
+from anachron.wikidata.topic.choose import read_items
 from wikidata.dumps import (
     compress,
     constraint,
@@ -125,7 +126,7 @@ def test_columns_and_types(tmp_path):
     assert table.schema["value_precision"] == pl.Int8
     entities = snapshot.read("entities", snapshot.bucket_of("Q1"))
     assert entities.schema["classes"] == pl.List(pl.String)
-    assert entities.row(0) == ("Q1", None, None, "One", [], None, None)
+    assert entities.row(0) == ("Q1", None, None, "One", [], None, None, 1, "2021-01-01T00:00:00Z")
 
 
 @pytest.mark.few(2)
@@ -511,18 +512,16 @@ def test_a_byte_order_mark_changes_nothing(tmp_path, layout):
 
 
 @pytest.mark.parametrize(
-    ("ending", "separators", "indent"),
-    [(".json", (",", ":"), None), (".gz", (", ", ": "), None), (".json", (",", ": "), 1), (".bz2", (",", ":"), 0)],
+    ("ending", "separators"),
+    [(".json", (",", ":")), (".gz", (", ", ": "))],
 )
-def test_entities_that_are_not_one_a_line_are_named_as_such(tmp_path, ending, separators, indent):
-    made = some_entities(9)
+def test_entities_that_are_not_one_a_line_are_named_as_such(tmp_path, ending, separators):
     path = tmp_path / f"d{ending}"
-    for entities in (made, made[0]) if indent is not None else (made,):
-        text = json.dumps(entities, indent=indent, separators=separators)
-        for end in ("", "\n"):
-            path.write_bytes(compress((text + end).encode(), ending))
-            with pytest.raises(DataError, match=r"does not have one entity per line: (several|entities go)"):
-                ingest(path, tmp_path / "s", SETTINGS, range_bytes=5_000)
+    text = json.dumps(some_entities(9), separators=separators)
+    for end in ("", "\n"):
+        path.write_bytes(compress((text + end).encode(), ending))
+        with pytest.raises(DataError, match=r"does not have one entity per line: several"):
+            ingest(path, tmp_path / "s", SETTINGS, range_bytes=5_000)
 
 
 def test_a_damaged_byte_never_loses_an_entity_in_silence(tmp_path):
@@ -606,7 +605,7 @@ def test_limit_does_not_look_at_the_end_and_resumes(tmp_path, monkeypatch):
 def test_only_listed_entities(tmp_path):
     listed = tmp_path / "ids.txt"
     listed.write_text("# a few\nQ3\n\n Q9 \nQ4\nQ12345\n")
-    settings = IngestSettings("2021-01-04", entities=read_entity_list(listed), buckets=1)
+    settings = IngestSettings("2021-01-04", entities=frozenset(read_items(listed)), buckets=1)
     again = [item("Q9", "listed", title="Again"), item("Q6", "not listed", title="Again")]
     path = write_dump(tmp_path / "dump.json.gz", [*some_entities(), *again])
     ingest(path, tmp_path / "s", settings)
@@ -632,9 +631,9 @@ def test_only_listed_entities(tmp_path):
 def test_wrong_lists_of_entities(tmp_path, text, says):
     (tmp_path / "ids").write_text(text)
     with pytest.raises(DataError, match=says):
-        read_entity_list(tmp_path / "ids")
+        read_items(tmp_path / "ids")
     with pytest.raises(DataError, match="cannot read"):
-        read_entity_list(tmp_path / "none")
+        read_items(tmp_path / "none")
 
 
 def test_all_items_as_subjects(tmp_path):

@@ -174,5 +174,5 @@ def test_the_work_of_an_earlier_version_is_refused(tmp_path, monkeypatch):
     record = json.loads(job.read_text())
     del record["identity"]["work_format"]
     job.write_text(json.dumps(record))
-    with pytest.raises(ConfigError, match=r"work_format: nothing -> 2"):
+    with pytest.raises(ConfigError, match=r"work_format: nothing -> 3"):
         ingest(path, tmp_path / "s", SETTINGS)

@@ -26,6 +26,7 @@ from wikidata.dumps import (
     monolingual,
     property_,
     quantity,
+    snak,
     statement,
     string,
     time,
@@ -146,7 +147,7 @@ def test_labels_of_the_language_or_of_all_languages():
 
 def test_empty_maps_may_be_lists():
     found = read(item("Q1", empty_as_list=True), wiki="all")
-    assert found.entity == ("Q1", None, None, None, (), None, None)
+    assert found.entity == ("Q1", None, None, None, (), None, None, 1, "2021-01-01T00:00:00Z")
     assert found.statements == []
     api = {
         "type": "item",
@@ -154,7 +155,7 @@ def test_empty_maps_may_be_lists():
         "labels": [],
         "claims": {"P1": [statement("P1", SOMEVALUE) | {"qualifiers": []}]},
     }
-    assert read(api, wiki="all").statements[0][-1] == "{}"
+    assert read(api, wiki="all").statements[0][14] == "{}"
 
 
 def test_subjects_are_the_items_of_the_wiki():
@@ -197,18 +198,18 @@ def test_creation_date_is_of_the_first_property_in_order():
         statement("P569", time("1961-08-04")),
         [statement("P577", time(y)) for y in ("1999-05", "-0044", "1998")],
     )
-    assert read(item("Q1", claims=[*published, born])).entity[5:] == ("1961-08-04", "P569")
-    assert read(item("Q1", claims=published)).entity[5:] == ("-0044", "P577")
+    assert read(item("Q1", claims=[*published, born])).entity[5:7] == ("1961-08-04", "P569")
+    assert read(item("Q1", claims=published)).entity[5:7] == ("-0044", "P577")
     two = [statement("P571", time("2002")), statement("P571", time("2001"))]
-    assert read(item("Q1", claims=two)).entity[5:] == ("2002", "P571")
+    assert read(item("Q1", claims=two)).entity[5:7] == ("2002", "P571")
     unusable = [
         statement("P571", SOMEVALUE),
         statement("P571", time("2000"), "deprecated"),
         statement("P571", time("+2000-13-00T00:00:00Z")),
     ]
     for title in (None, "One"):
-        assert read(item("Q1", title=title, claims=[*unusable, born])).entity[5:] == ("1961-08-04", "P569")
-        assert read(item("Q1", title=title, claims=unusable)).entity[5:] == (None, None)
+        assert read(item("Q1", title=title, claims=[*unusable, born])).entity[5:7] == ("1961-08-04", "P569")
+        assert read(item("Q1", title=title, claims=unusable)).entity[5:7] == (None, None)
 
 
 def test_creation_in_a_decade_or_century_counts_from_its_first_year():
@@ -220,13 +221,13 @@ def test_creation_in_a_decade_or_century_counts_from_its_first_year():
     ):  # fmt: skip
         claim = statement("P571", time(f"{year}-00-00T00:00:00Z", precision))
         for title in (None, "One"):
-            assert read(item("Q1", title=title, claims=[claim])).entity[5:] == (first, "P571")
+            assert read(item("Q1", title=title, claims=[claim])).entity[5:7] == (first, "P571")
     coarse = statement("P571", time("+2000-00-00T00:00:00Z", 5))
     born = statement("P569", time("1961-08-04"))
-    assert read(item("Q1", claims=[coarse, born])).entity[5:] == ("1961-08-04", "P569")
-    assert read(item("Q1", claims=[coarse])).entity[5:] == (None, None)
+    assert read(item("Q1", claims=[coarse, born])).entity[5:7] == ("1961-08-04", "P569")
+    assert read(item("Q1", claims=[coarse])).entity[5:7] == (None, None)
     published = [statement("P577", time("1950")), statement("P577", time("+2000-00-00T00:00:00Z", 7))]
-    assert read(item("Q1", claims=published)).entity[5:] == ("1901", "P577")
+    assert read(item("Q1", claims=published)).entity[5:7] == ("1901", "P577")
 
 
 def test_properties():
@@ -378,6 +379,20 @@ def slow_rows(document):
     return rows
 
 
+def slow_references(document):
+    return [
+        [
+            {
+                key: [[s["snaktype"], slow_text(s["datavalue"]) if s["snaktype"] == "value" else None] for s in snaks]
+                for key, snaks in reference["snaks"].items()
+            }
+            for reference in claim.get("references", [])
+        ]
+        for claims in (document.get("claims") or {}).values()
+        for claim in claims
+    ]
+
+
 def slow_first(datavalue):
     """The first year that Wikidata shows under the same name as this one, found by trying."""
     date, precision = slow_text(datavalue), datavalue["value"]["precision"]
@@ -411,9 +426,14 @@ def assert_same(text: bytes):
     found = Parser(wiki="all").read(text)
     rows = [(*r[:6], r[7], *r[11:14], json.loads(r[14])) for r in found.statements]
     assert rows == slow_rows(document)
-    assert found.entity[5:] == slow_created(document)
+    assert found.entity[5:7] == slow_created(document)
     labels = document.get("labels") or {}
     assert found.entity[1] == (labels.get("en") or labels.get("mul") or {"value": None})["value"]
+    assert found.entity[7:] == (document.get("lastrevid"), document.get("modified"))
+    assert {row[15] for row in found.statements} <= {None}
+    referenced = Parser(wiki="all", references=True).read(text)
+    assert [row[:15] for row in referenced.statements] == [row[:15] for row in found.statements]
+    assert [json.loads(row[15] or "[]") for row in referenced.statements] == slow_references(document)
     light = Parser(wiki="nosuchwiki").read(text)
     assert light.entity[4:] == found.entity[4:]
     assert light.parents == found.parents
@@ -449,7 +469,9 @@ some_qualifiers = st.dictionaries(
 ranks = st.sampled_from(["preferred", "normal", "deprecated"])
 some_claims = st.one_of(
     st.builds(statement, st.sampled_from(["P31", "P279"]), st.integers(1, 9).map(lambda n: entity(f"Q{n}")), ranks),
-    st.builds(statement, st.sampled_from(["P39", "P1"]), some_values, ranks, some_qualifiers),
+    st.builds(
+        statement, st.sampled_from(["P39", "P1"]), some_values, ranks, some_qualifiers, references=st.integers(0, 2)
+    ),
     st.builds(statement, st.sampled_from(CREATED), some_times, ranks),
 )
 
@@ -575,3 +597,38 @@ def test_an_object_that_can_be_no_entity_is_set_aside_with_its_subject(id):
     assert [row[5:8] for row in read.statements] == [("somevalue", None, None), ("value", "entity", "Q2")]
     assert read.statements[1][14] == '{"P3":[["somevalue",null]]}'
     assert len(read.left_out) == 2 and all(repr(id) in reason for reason in read.left_out)
+
+
+@pytest.mark.parametrize("revision", [None, "12", 1.5, True, 1 << 63, [1]])
+def test_what_is_no_revision_or_time_is_not_known_and_costs_nothing(revision):
+    made = item("Q1", "label", title="T", claims=[statement("P1", string("x"))])
+    read = Parser().read(line(made | {"lastrevid": revision, "modified": 7}).encode())
+    assert read.entity[1] == "label" and read.entity[7:] == (None, None) and len(read.statements) == 1
+    del made["lastrevid"], made["modified"]
+    assert Parser().read(line(made).encode()).entity[7:] == (None, None)
+
+
+def test_a_broken_reference_costs_the_references_of_its_statement_alone():
+    sound = statement("P1", entity("Q2"), references=1)
+    broken = statement("P2", entity("Q3"), references=1)
+    broken["references"][0]["snaks"] = {"P854": [snak("P854", string(BROKEN))]}
+    text = line(item("Q1", "label", title="T", claims=[sound, broken])).encode("utf-8", "surrogatepass")
+    read = Parser(references=True).read(text)
+    assert [row[15] is None for row in read.statements] == [False, True]
+    assert [reason.split(":")[0] for reason in read.left_out] == [
+        f"references of statement {read.statements[1][2]} of P2"
+    ]
+    # Where nobody asks for references, nothing is lost
+    assert Parser().read(text).left_out == ()
+
+
+def test_a_value_of_an_unknown_kind_in_a_reference_is_kept_as_json():
+    claim = statement("P1", entity("Q2"), references=2)
+    odd = {"value": {"what": [1, 2]}, "type": "musical-thing"}
+    claim["references"][1]["snaks"] = {"P9": [snak("P9", SOMEVALUE), snak("P9", odd)]}
+    row = only(claim, references=True)
+    expected = [
+        {"P248": [["value", "Q36578"]], "P813": [["value", "2020-02-03"]]},
+        {"P9": [["somevalue", None], ["value", '{"what":[1,2]}']]},
+    ]
+    assert json.loads(row["references"]) == expected

@@ -103,8 +103,9 @@ def test_the_size_of_a_dump_says_how_many_buckets(dump, tmp_path, monkeypatch):
     def of(gigabytes, compression):
         return buckets_for(Dump(dump, compression, "lines", int(gigabytes * 1e9), 1, ""))
 
-    assert [of(size, "gz") for size in (0, 0.001, 0.03, 0.1, 2, 2.2, 110, 130)] == [1, 1, 16, 32, 32, 64, 2048, 2048]
+    assert [of(size, "gz") for size in (0, 0.001, 0.03, 0.1, 2, 2.2, 110, 130)] == [1, 1, 2, 8, 32, 64, 2048, 2048]
     assert (of(75, "bz2"), of(1_500, "none"), of(90, "zst")) == (2048, 2048, 2048)
+    assert (of(0.015, "gz"), of(0.012, "bz2"), of(0.2, "none")) == (1, 1, 1)  # some thousand items: a topic
     monkeypatch.setattr(chosen, "SMALL_BUCKETS", 2)
     monkeypatch.setattr(chosen, "BUCKET_BYTES", dict.fromkeys(("none", "gz", "bz2", "zst"), 4_096))
     settings = IngestSettings("2021-01-04")

@@ -15,6 +15,7 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.core.facts import fact_id
 from anachron.data.facts import FACTS_SCHEMA
 from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.selection.explain import explain_entity
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.lookups import property_classes
 from anachron.wikidata.selection.rules import PRESETS, Rules, Selection, preset
@@ -91,7 +92,8 @@ def test_a_fact_has_all_its_columns(story: Path):
         "object_id": "Q6", "object_label": "label of Q6", "object_description": "about Q6",
         "start": "1990-05", "end": "1999", "popularity": sqrt(400_000 * 90_000), "subject_popularity": 400_000.0,
         "object_popularity": 90_000.0, "other_objects": 2, "subject_from": None, "object_from": "1950-02",
-        "statement_id": "Q1$0", "subject_kind": None,
+        "statement_id": "Q1$0", "subject_kind": None, "subject_revision": None, "subject_modified": None,
+        "references": None,
     }  # fmt: skip  # other objects: Q22 and the form; neither restricted nor deprecated nor unknown ones
     ranked = [(-row["popularity"], row["fact_id"]) for row in facts.iter_rows(named=True)]
     assert ranked == sorted(ranked)
@@ -155,10 +157,37 @@ def test_the_threshold_is_lowered_until_more_than_enough_pass(tmp_path: Path):
         settings = Selection(highest_popularity=30_000, popularity_step=4_000, more_than=more_than)
         found = select(folder, settings)
         passing = {t: sum(v >= t for v in views.values()) for t in (30_000, 26_000, 22_000, 18_000)}
-        expected = next((t for t, count in passing.items() if count > more_than), 0)
+        expected = next((t for t, count in passing.items() if count > more_than), 0 if more_than < 9 else None)
         assert found.cut.threshold == expected
-        assert found.facts.height == sum(v >= expected for v in views.values())
-    assert found.cut.threshold == 0  # nine facts are not more than nine: all are kept
+        assert found.facts.height == sum(v >= (expected or 0) for v in views.values())
+    assert found.cut.threshold is None  # nine facts are not more than nine: all are kept
+
+
+def test_few_facts_need_no_page_views(tmp_path: Path):
+    views = {"Q20": 100.0, "Q21": 400.0, "Q22": 9.0}
+    rows = [statement(f"Q{n}", "P39", f"Q{n + 1}", *TIMES) for n in range(20, 24)]
+    few, one_less = Selection(more_than=4), Selection(more_than=3)
+    folder = write_snapshot(tmp_path / "s", ENTITIES, rows, PROPERTIES, popularity=views)
+    facts = build_facts(folder, tmp_path / "f.parquet", few).facts
+    assert facts["popularity"].to_list() == [200.0, 60.0, None, None]  # Q23 and Q24 have none
+    assert facts.filter(pl.col("object_id") == "Q23")["subject_popularity"].to_list() == [9.0]
+    assert select(folder, one_less).facts["popularity"].to_list() == [200.0, 60.0]
+    with pytest.raises(DataError, match=r"no popularity\.parquet"):  # one of several buckets may hold many facts
+        select(write_snapshot(tmp_path / "large", ENTITIES, rows, PROPERTIES), few)
+    small = write_snapshot(tmp_path / "small", ENTITIES, rows, PROPERTIES, buckets=1)
+    for settings in (one_less, Selection(min_popularity=0)):
+        with pytest.raises(DataError, match=r"no popularity\.parquet"):
+            select(small, settings)
+    told: list[str] = []
+    build_facts(small, tmp_path / "small.parquet", few, warn=told.append)
+    assert pl.read_parquet(tmp_path / "small.parquet").equals(select(folder, Selection(popularity=False)).facts)
+    assert told == ["not more than 4 facts, so all are kept, 4 without page views among them"]
+    for path, snapshot in ((tmp_path / "f.parquet", folder), (tmp_path / "small.parquet", small)):
+        made = explain_entity(snapshot, "Q22", facts=path).verdicts
+        assert [verdict.kept for verdict in made] == [True]
+    pl.DataFrame({"id": ["Q20"], "popularity": [1.0]}).write_parquet(small / "popularity.parquet")
+    with pytest.raises(ConfigError, match="was cut by other page views"):
+        explain_entity(small, "Q22", facts=tmp_path / "small.parquet")
 
 
 def test_the_most_popular_of_each_relation_are_kept_and_ties_go_by_id(tmp_path: Path):
@@ -361,19 +390,23 @@ def naive(
             about.get(row["property"], {}).get("label") is None
         ):
             step = "labels"
-        elif settings.popularity and not {row["subject"], row["value"]} <= set(views):
-            step = "page views"
+        unviewed = settings.popularity and not {row["subject"], row["value"]} <= set(views)
         if step:
             steps[row["statement_id"]] = step
             continue
         others = {r["value"] for r in clean if (r["subject"], r["property"]) == triple[:2]} - {row["value"]}
-        popularity = sqrt(views[row["subject"]] * views[row["value"]]) if settings.popularity else None
+        known_views = settings.popularity and not unviewed
+        popularity = sqrt(views[row["subject"]] * views[row["value"]]) if known_views else None
         id = fact_id(*triple, start["date"], end["date"])
         facts[row["statement_id"]] = {
             "fact_id": id, "popularity": popularity, "other_objects": len(others), "relation_id": row["property"]
         }  # fmt: skip
     threshold = settings.min_popularity
-    if settings.lowers_threshold:
+    few = settings.lowers_threshold and len(facts) <= settings.more_than  # then none needs page views
+    for id in [id for id, fact in facts.items() if settings.popularity and not few and fact["popularity"] is None]:
+        steps[id] = "page views"
+        del facts[id]
+    if settings.lowers_threshold and not few:
         threshold = settings.highest_popularity
         while threshold > 0 and sum(f["popularity"] >= threshold for f in facts.values()) <= settings.more_than:
             threshold = max(0, threshold - settings.popularity_step)

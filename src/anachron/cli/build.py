@@ -1,6 +1,6 @@
 """The commands ``build facts`` and ``build statements``; other modules add theirs to the group ``build``."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,12 +17,13 @@ from anachron.cli.options import (
     ReadBoundaries,
     ReadingOptions,
     SamplingOption,
-    SnapshotArgument,
     SpreadOptions,
     split_commas,
 )
 from anachron.cli.output import print_json, progress_bar, say, stdout, tell_left_out, tell_notes, warn
 from anachron.cli.outputs import FILE, STATEMENTS
+from anachron.cli.topic_builds import fetched, topic_folder
+from anachron.cli.topic_options import LabelLanguage, TopicDay, TopicOptions
 from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
 builds = App(add_completion=False)
 
 Preset = Annotated[
-    str, typer.Option(help="Thresholds of a published selection: timestress, or robustness-2025 (six relations).")
+    str | None,
+    typer.Option(
+        help="Thresholds of a published selection: timestress, or robustness-2025 (six relations); or dated: every "
+        "dated fact, those that still hold too. Default: dated for a .csv, otherwise timestress."
+    ),
 ]
 Relations = Annotated[str | None, typer.Option(help="Keep only these relations: ids separated by commas; '' for all.")]
 EndedBefore = Annotated[int | None, typer.Option(help="Keep facts that ended before this year.")]
@@ -55,7 +60,7 @@ PerStratum = Annotated[
 class SelectionOptions:
     """A preset, and thresholds in the place of its own."""
 
-    preset: Preset = "timestress"
+    preset: Preset = None
     relations: Relations = None
     banned: Annotated[str | None, typer.Option(help="Drop these relations: ids separated by commas; '' for none.")] = (
         None
@@ -86,6 +91,10 @@ class SelectionOptions:
         int | None, typer.Option(help="Keep this many facts of each relation, the most popular ones.")
     ] = None
     per_stratum: PerStratum = None
+    still_held: Annotated[
+        bool | None,
+        typer.Option(help="Keep facts without an end too, unless another value of theirs is preferred, for a .csv."),
+    ] = None
     class_depth: Annotated[
         int | None, typer.Option(help="Maximum number of edges (P31, then P279) from a property to its classes.")
     ] = None
@@ -96,15 +105,18 @@ class SelectionOptions:
         ),
     ] = None
 
-    def selection(self) -> "Selection":
+    def selection(self, relations: tuple[str, ...] = ()) -> "Selection":
+        """The thresholds. relations: those of a topic, where none are chosen."""
         from anachron.wikidata.selection.facts import selection_named
 
         thresholds = asdict(self)
         for name in ("relations", "banned", "barred_words"):
             if thresholds[name] is not None:
                 thresholds[name] = split_commas(thresholds[name])
+        if thresholds["relations"] is None and relations:
+            thresholds["relations"] = relations
         preset, popularity = thresholds.pop("preset"), None if thresholds.pop("popularity") else False
-        return selection_named(preset, popularity=popularity, **thresholds)
+        return selection_named(preset or "timestress", popularity=popularity, **thresholds)
 
 
 def register(app: typer.Typer) -> None:
@@ -120,19 +132,38 @@ def register(app: typer.Typer) -> None:
 
 def facts(
     *,
-    snapshot: SnapshotArgument,
-    out: Annotated[Path, typer.Option(help="File for the facts: .parquet or .jsonl."), FILE],
+    snapshot: Annotated[
+        Path | None, typer.Argument(help="Snapshot folder made by wikidata ingest or fetch; none with a topic.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="File for the facts: .parquet or .jsonl for verbalize, .csv for check."), FILE
+    ],
     thresholds: SelectionOptions,
+    topic: TopicOptions,
+    as_of: TopicDay = None,
+    language: LabelLanguage = "en",
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Select the dated facts of a snapshot, most popular first, and report what every step of the selection dropped.
+    """Select the dated facts of a snapshot, or of a topic, and report what every step of the selection dropped.
+
+    Of a topic, what is fetched stays beside the file, in a folder .topic; repeat the same command to resume.
 
     Example: anachron build facts SNAPSHOT --out facts.parquet
     """
+    from anachron.core.errors import ConfigError
+    from anachron.wikidata.reading.snapshot import open_snapshot
     from anachron.wikidata.selection.facts import build_facts
 
-    selection = thresholds.selection()
+    if (snapshot is None) != topic.given:
+        raise ConfigError("name a snapshot, or say a topic (--topic, --items, --query or --instances-of), not both")
+    if snapshot is not None and as_of is not None:
+        raise ConfigError(f"--as-of {as_of} is for a topic; a snapshot has its own day")
+    thresholds = replace(thresholds, preset=thresholds.preset or ("dated" if out.suffix == ".csv" else "timestress"))
+    selection = thresholds.selection(topic.topic().with_ if topic.given else ())
+    if snapshot is None:
+        more = {"as_of": as_of, "language": language}
+        snapshot = fetched(topic, topic_folder(out), popularity=selection.popularity, **more)
     with progress_bar("buckets") as progress:
         selected = build_facts(
             snapshot, out, selection, preset=thresholds.preset, spread=spread.over(progress), warn=warn
@@ -142,6 +173,8 @@ def facts(
         print_json({"out": str(place(out)), "facts": selected.facts.height, "cut": cut, "steps": selected.steps})
     else:
         print_facts(selected, place(out))
+        if out.suffix == ".csv":
+            say(f"check a model: anachron check MODEL --facts {out} --as-of {open_snapshot(snapshot).manifest['date']}")
 
 
 def print_facts(selected: "Selected", out: Place) -> None:

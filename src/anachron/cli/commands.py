@@ -14,7 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 from anachron.core.errors import ConfigError
 
 COMMON, MODEL, SERVER, PUBLISHED, SETTINGS = "Common", "Model", "Server", "As published", "Settings"
-PANELS = (COMMON, MODEL, SERVER, PUBLISHED, SETTINGS)
+TOPIC = "Topic"
+PANELS = (COMMON, TOPIC, MODEL, SERVER, PUBLISHED, SETTINGS)
 SHORT = (COMMON, MODEL)  # the panels that --help explains
 BEHIND_SET = {PUBLISHED, SETTINGS}  # the panels whose options are written --set NAME=VALUE
 SELDOM = "Rarely used"  # the panel of commands that is shown last

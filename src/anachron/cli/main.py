@@ -38,8 +38,10 @@ from anachron.cli import (
     updates,
     verbalize,
     wikidata,
+    wikidata_example,
     wikidata_explain,
     wikidata_fetch,
+    wikidata_topic,
 )
 from anachron.cli.commands import HELP_ALL, App
 from anachron.cli.output import RESULTS, visible
@@ -98,7 +100,7 @@ wikidata_app = App(
     add_completion=False,
 )
 app.add_typer(wikidata_app, name="wikidata")
-for module in (wikidata_fetch, wikidata, wikidata_explain):
+for module in (wikidata_topic, wikidata_fetch, wikidata, wikidata_explain, wikidata_example):
     module.register(wikidata_app)
 
 runs_app = App(

@@ -54,10 +54,10 @@ def _beside_questions(out: "Place") -> Iterable["Place"]:
 
 
 def _beside_statements(out: "Place") -> Iterable["Place"]:
-    from anachron.data.build_statements import left_out_of
+    from anachron.data.build_statements import left_out_of, sources_of
     from anachron.data.card import card_of
 
-    return left_out_of(out), card_of(out)
+    return left_out_of(out), sources_of(out), card_of(out)
 
 
 def _beside_updates(out: "Place") -> Iterable["Place"]:
@@ -75,8 +75,10 @@ NAMED_FOLDER, NAMED_RUN = Output("folder", named=True), Output("run", named=True
 RUNS, DEFAULT_RUN = Path("runs"), Path("runs/NAME")  # where runs lie, and how the help calls the default
 LONGEST = 80  # letters of a default name
 # Options that are texts: what a file is made of without being a path, what may be a path, and a word or a file
-NO_PATHS = frozenset({"method", "llm", "base_url", "revision", "dataset_revision", "split"})
-DECIDING = NO_PATHS | {"updates", "dataset"}
+NO_PATHS = frozenset(
+    {"method", "llm", "base_url", "revision", "dataset_revision", "split", "instances_of", "with_", "in_"}
+)
+DECIDING = NO_PATHS | {"updates", "dataset", "topic_", "items"}
 NAMING = frozenset({"changes", "corpus", "text", "tokenizer", "without"})
 WORDS = frozenset({"language", "prefix"})
 HELD_AGAINST = frozenset({"baseline", "reuse"})  # read, and others on each day, but not what a file is made of

@@ -23,14 +23,18 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
 from anachron.cli.outputs import FILE, UPDATES
+from anachron.cli.topic_builds import fetched_days, topic_folder
+from anachron.cli.topic_options import TopicOptions
 from anachron.io.stores import place
 
 if TYPE_CHECKING:
-    from anachron.wikidata.updates.build import UpdateSettings
+    from anachron.io.stores import Place
+    from anachron.wikidata.topic.days import Days
+    from anachron.wikidata.updates.build import Built, UpdateSettings
 
-OldSnapshot = Annotated[Path, typer.Option("--old", help="The earlier snapshot, made by wikidata ingest.")]
+OldSnapshot = Annotated[Path | None, typer.Option("--old", help="The earlier snapshot, made by wikidata ingest.")]
 NewSnapshot = Annotated[
-    Path, typer.Option("--new", help="The later snapshot, made with the same wiki, language and filters.")
+    Path | None, typer.Option("--new", help="The later snapshot, made with the same wiki, language and filters.")
 ]
 UnchangedGroups = Annotated[
     str,
@@ -83,8 +87,11 @@ def register_builds(builds: typer.Typer) -> None:
 
 def updates(
     *,
-    old: OldSnapshot,
-    new: NewSnapshot,
+    old: OldSnapshot = None,
+    new: NewSnapshot = None,
+    topic: TopicOptions,
+    old_date: Annotated[str | None, typer.Option(help="Of a topic: the earlier day, YYYY-MM-DD.")] = None,
+    new_date: Annotated[str, typer.Option(help="Of a topic: the later day, YYYY-MM-DD, or today.")] = "today",
     out: Annotated[Path, typer.Option(help="File for the updates: .parquet or .jsonl."), UPDATES],
     unchanged_groups: UnchangedGroups = "skip",
     redirects: Redirects = None,
@@ -102,17 +109,16 @@ def updates(
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Find what became true, became false or did not change between two snapshots, with prompts and nearest facts.
+    """Find what became true, false or did not change between two snapshots or days, with prompts and nearest facts.
 
-    Also writes the replacement subset, the new entities, and a card that shows every number next to the published
+    Of a topic, what is fetched of both days stays beside the file, in a folder .topic. Also writes the replacement
+    subset, the new entities, what each object can be cited by, and a card that shows every number next to the published
     one. If interrupted, repeat the same command to resume.
 
     Example: anachron build updates --old SNAPSHOT-2021 --new SNAPSHOT-2023 --out updates.parquet
     """
-    from anachron.report.terminal.tables import updates_table
     from anachron.text.cloze import read_cloze
-    from anachron.wikidata.updates.build import build_updates, companions
-    from anachron.wikidata.updates.card import statistics
+    from anachron.wikidata.updates.build import build_updates
     from anachron.wikidata.updates.redirects import read_redirects
 
     target = place(out)
@@ -120,26 +126,54 @@ def updates(
     more |= {"valid_at_date": valid_at_date, "coarse_dates": coarse_dates, "neighbours": neighbours}
     settings = update_settings(unchanged_groups, **more)
     templates = None if cloze is None else read_cloze(cloze)
-    merged = None if redirects is None else read_redirects(redirects)
+    merged = {} if redirects is None else read_redirects(redirects)
+    if topic.given or old is None or new is None or old_date is not None:
+        days = days_of(topic, old, new, topic_folder(target), (old_date, new_date), settings)
+        old, new, merged = days.old.snapshot, days.new.snapshot, days.merged | merged
     with progress_bar("buckets") as progress:
         built = build_updates(
             old, new, target, settings, templates=templates, redirects=merged,
             sources=[path for path in (redirects, cloze) if path is not None], spread=spread.over(progress),
             memory=_bytes(memory), warn=warn,
         )  # fmt: skip
+    _tell(built, target, json_, new, len(merged))
+
+
+def _tell(built: "Built", target: "Place", json_: bool, new: Path, merged: int) -> None:
+    from anachron.report.terminal.tables import updates_table
+    from anachron.wikidata.updates.build import companions
+    from anachron.wikidata.updates.card import statistics
+
     numbers, files = statistics(built.updates), companions(target)
     if json_:
         named = {name: str(path) for name, path in files.items()}
         print_json({"out": str(target), **named, "statistics": numbers, "steps": built.steps, **built.counts})
         return
     if merged:
-        say(_merged_line(built.counts, len(merged), new))
+        say(_merged_line(built.counts, merged, new))
     stdout().print(updates_table(numbers, statistics(built.replacements), built.counts["judged"]))
     say(
         f"{built.updates.height:,} updates written to {target}, {built.replacements.height:,} of them also to "
-        f"{files['replacements']}, {built.created.height:,} new entities to {files['entities']}, the card to "
-        f"{files['card']}"
+        f"{files['replacements']}, {built.created.height:,} new entities to {files['entities']}, what each object "
+        f"can be cited by to {files['sources']}, the card to {files['card']}"
     )
+
+
+def days_of(
+    topic: TopicOptions, old: Path | None, new: Path | None, folder: Path, dates: tuple[str | None, str],
+    settings: "UpdateSettings",
+) -> "Days":  # fmt: skip
+    """The topic on both days. Raises `ConfigError` where it is not said, or snapshots are too."""
+    from anachron.core.errors import ConfigError
+    from anachron.text.languages import code_of
+
+    if not topic.given or old is not None or new is not None or dates[0] is None:
+        raise ConfigError(
+            "give two snapshots, --old and --new, or a topic (--topic, --items, --query or --instances-of) and its "
+            "days, --old-date 2024-01-01 --new-date today"
+        )
+    language = code_of(settings.language) or settings.language
+    return fetched_days(topic, folder, dates[0], dates[1], popularity=settings.popularity, language=language)
 
 
 def _bytes(memory: float | None) -> int | None:

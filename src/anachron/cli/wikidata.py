@@ -9,8 +9,8 @@ import typer
 
 from anachron.cli.commands import SELDOM
 from anachron.cli.groups import grouped
-from anachron.cli.options import DumpArgument, DumpDate, JsonFlag, SnapshotArgument, SpreadOptions
-from anachron.cli.output import on_screen, print_json, say
+from anachron.cli.options import DumpDate, JsonFlag, SnapshotArgument, SpreadOptions
+from anachron.cli.output import on_screen, print_json, say, warn
 from anachron.cli.outputs import FILE, RUN
 from anachron.io.stores import Place, place
 
@@ -45,7 +45,13 @@ def needing_extra() -> Iterator[None]:
 
 def ingest(
     *,
-    dump: DumpArgument,
+    dump: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Wikidata dump: .json, .json.gz, .json.bz2 or .json.zst; or several small files, or a folder of some: "
+            "parts of a dump, or entities as Special:EntityData gives them."
+        ),
+    ],
     date: DumpDate,
     out: Annotated[Path, typer.Option(help="Folder for the snapshot, on this machine or on a store."), RUN],
     wiki: Annotated[
@@ -61,7 +67,7 @@ def ingest(
         ),
     ] = None,
     entities: Annotated[
-        Path | None, typer.Option(help="File of item ids, one per line: only these items become subjects.")
+        Path | None, typer.Option(help="File of item ids, one per line or in a CSV: only these become subjects.")
     ] = None,
     buckets: Annotated[
         int | None,
@@ -69,6 +75,9 @@ def ingest(
             help="Number of files per table; later steps work on one at a time. Default: depends on the dump's size."
         ),
     ] = None,
+    references: Annotated[
+        bool, typer.Option("--references", help="Keep the references of statements, to cite facts with their sources.")
+    ] = False,
     most_bad: MostBad = 0.1,
     spread: SpreadOptions,
     json_: JsonFlag = False,
@@ -79,14 +88,21 @@ def ingest(
     """
     with needing_extra():
         from anachron.wikidata.reading.ingest import ingest as run
-        from anachron.wikidata.reading.settings import IngestSettings, read_entity_list
+        from anachron.wikidata.reading.settings import IngestSettings
+        from anachron.wikidata.reading.snapshot import open_snapshot
+        from anachron.wikidata.selection.lookups import missing_objects
+        from anachron.wikidata.topic.choose import read_items
 
-    source, target = place(dump), place(out)
-    listed = None if entities is None else read_entity_list(entities)
-    settings = IngestSettings(date, wiki, language, limit=limit, entities=listed, buckets=buckets, most_bad=most_bad)
-    with on_screen().bar(f"reading {source.name}", "bytes") as bar:
-        manifest = run(source, target, settings, workers=spread.workers, ray=spread.ray, callbacks=bar)
+    sources, target = [place(one) for one in dump], place(out)
+    listed = None if entities is None else frozenset(read_items(entities))
+    settings = IngestSettings(
+        date, wiki, language, limit=limit, entities=listed, buckets=buckets, most_bad=most_bad, references=references
+    )
+    with on_screen().bar(f"reading {sources[0].name}", "bytes") as bar:
+        manifest = run(sources, target, settings, workers=spread.workers, ray=spread.ray, callbacks=bar)
     print_json(manifest) if json_ else print_ingest(manifest, target, entities)
+    if (missing := missing_objects(open_snapshot(target))) is not None:
+        warn(missing)
 
 
 def print_ingest(manifest: dict[str, Any], out: Place, entities: Path | None = None) -> None:

@@ -40,7 +40,7 @@ def explain(
         Path | None,
         typer.Option(help="File written by build facts: use its thresholds and popularity cut-off, not a preset's."),
     ] = None,
-    preset: Preset = "timestress",
+    preset: Preset = None,
     relations: Relations = None,
     popularity: UsePopularity = True,
     min_popularity: MinPopularity = None,
@@ -64,7 +64,7 @@ def explain(
 
     _check_number(what)
     for_facts = given(
-        facts=facts, preset=None if preset == "timestress" else preset, relations=relations,
+        facts=facts, preset=preset, relations=relations,
         no_popularity=None if popularity else False, min_popularity=min_popularity, workers=spread.workers,
         ray=spread.ray,
     )  # fmt: skip

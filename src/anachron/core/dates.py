@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from anachron.core.errors import DataError
+from anachron.core.errors import ConfigError, DataError
 
 Granularity = Literal["year", "month", "day"]
 GRANULARITIES: tuple[Granularity, ...] = ("year", "month", "day")
@@ -182,3 +182,11 @@ def as_date(value: "Date | datetime.date | str | int") -> Date:
     if isinstance(value, bool):
         raise DataError(f"{value} is not a date: write YYYY, YYYY-MM or YYYY-MM-DD")
     return Date(value) if isinstance(value, int) else Date.parse(value)
+
+
+def months_before(day: datetime.date, number: int) -> list[str]:
+    """The whole months before a day as ``YYYY-MM``, oldest first. Raises `ConfigError` for fewer than one."""
+    if number < 1:
+        raise ConfigError(f"--months {number}: give at least 1")
+    last = day.year * 12 + day.month - 2  # months since year 0, January is 0; the one before the day's
+    return [f"{month // 12:04d}-{month % 12 + 1:02d}" for month in range(last - number + 1, last + 1)]

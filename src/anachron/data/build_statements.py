@@ -11,13 +11,13 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.core.periods import Boundaries
 from anachron.data.card import card, card_of, counts, history
 from anachron.data.columns import to_published
-from anachron.data.facts import facts_with_questions, read_questions
+from anachron.data.facts import CITED_BY, facts_with_questions, read_questions
 from anachron.data.own.columns import NEEDED
 from anachron.data.own.files import has_own_names, read_given_facts
 from anachron.data.own.reading import Reading
 from anachron.data.own.statements import OwnFacts, own_facts
 from anachron.data.statements import make_statements
-from anachron.io.files import Json, file_fingerprint, write_bytes, write_manifest
+from anachron.io.files import Json, file_fingerprint, remove_file, write_bytes, write_manifest
 from anachron.io.stores import Place, place
 from anachron.io.tables import check_ending, write_table
 from anachron.text.dates import Wording, wording_of
@@ -74,7 +74,8 @@ def build_statements(
 
     questions: facts with questions, as `anachron.verbalise` writes them, or a file of one's own facts (columns
         ``subject, relation, object, start, end``, see `anachron.data.own.rows`); ``<out>.left_out.csv`` then lists
-        the facts that cannot be asked, and why. out: .parquet, .csv or .jsonl. Both may lie on a store.
+        the facts that cannot be asked, and why. Of facts of a snapshot ``<out>.sources.csv`` has a row each to cite
+        them by (`anachron.data.facts.CITED_BY`). out: .parquet, .csv or .jsonl. Both may lie on a store.
     boundaries: how coarse boundaries are read, ``released`` or ``paper``. seed: of the random months and days.
     until: last year asked about; by default the last that the facts could end in, by their manifests, or the later of
         the sampler's and that in which the last fact ended; of one's own facts the last that is over at ``as_of``.
@@ -116,7 +117,11 @@ def build_statements(
             raise ConfigError(f"as of {as_of}: for files with the columns {', '.join(NEEDED)}; leave it out")
         own, known, table = None, {}, read_questions(questions)
         lang, wording = _chosen(language, style, parameters, table["question"], questions)
-        made, sampler = _asked(questions, table, boundaries, seed, until, sampling, wording, sample)
+        made, sampler, sources = _asked(questions, table, boundaries, seed, until, sampling, wording, sample)
+        if sources.height:
+            write_table(sources_of(out), sources)
+        else:
+            remove_file(sources_of(out))
     made_here: Json = {
         "command": COMMAND,
         "parameters": {
@@ -136,14 +141,21 @@ def left_out_of(out: Place) -> Place:
     return out.with_name(f"{out.name}.left_out.csv")
 
 
+def sources_of(out: Place) -> Place:
+    """Where a row of each fact of a data set tells what it can be cited by."""
+    return out.with_name(f"{out.name}.sources.csv")
+
+
 def _asked(
     questions: Place, table: pl.DataFrame, boundaries: Boundaries, seed: int, until: int | None, sampling: str,
     style: str | Wording, sample: int | None,
-) -> tuple[pl.DataFrame, Sampling]:  # fmt: skip
-    """Statements about the facts of a table that `anachron.verbalise` wrote, and how their dates were chosen."""
+) -> tuple[pl.DataFrame, Sampling, pl.DataFrame]:  # fmt: skip
+    """Statements about the facts of a table that `anachron.verbalise` wrote, how their dates were chosen, and the
+    sources of the facts."""
     until = until_of(questions) if until is None else until
     try:
         asked = list(facts_with_questions(table))
+        sources = table.with_columns(pl.Series("fact_id", [item.fact.id for item in asked], pl.String))
         if sample is not None:
             few = set(sorted(item.fact.id for item in asked)[:sample])
             asked = [item for item in asked if item.fact.id in few]
@@ -154,7 +166,8 @@ def _asked(
         raise DataError(f"{questions}: {error}") from None
     if made["time"].null_count() == made.height:
         raise DataError(f"{questions}: no date up to {sampler.until} can be asked about; give a later --until")
-    return made, sampler
+    cited = sources.select(CITED_BY).drop_nulls("statement_id")
+    return made, sampler, cited.filter(pl.col("fact_id").is_in(made["fact_id"].implode()))
 
 
 def _chosen(

@@ -24,6 +24,8 @@ CORRECT, INCORRECT, TRANSITIONAL = (f"{s} contexts a fact and granularity" for s
 MATCHES, WORDS = "matches (tests) a fact and granularity", "words a dated question"
 POPULAR_AND_LONG = "correlation of ln popularity and ln length of the period"
 SAMPLED = 8  # relations
+WIKIDATA = "https://www.wikidata.org"
+CC0 = "CC0 1.0 (https://creativecommons.org/publicdomain/zero/1.0/)"
 LEAST = "largest chance of a random scorer to be robust on a fact"
 # TimeStress, section 3.2 (least chance: of its released data); TimeStress v1, table 2.
 PUBLISHED_STATISTICS: dict[str, dict[str, float]] = {
@@ -160,7 +162,24 @@ def _folder_history(path: Place) -> list[Json]:
         return []
     dump = {f"dump {name}" if name != "name" else "dump": value for name, value in manifest.get("dump", {}).items()}
     parameters = {**dump, "date": manifest.get("date"), **manifest.get("options", {})}
-    return [{"command": manifest["command"], "parameters": parameters, "counts": manifest.get("counts", {})}]
+    about = {name: manifest[name] for name in ("dump", "date", "topic") if name in manifest}
+    return [about | {"command": manifest["command"], "parameters": parameters, "counts": manifest.get("counts", {})}]
+
+
+def licence(snapshots: list[Json]) -> str:
+    """Where facts come from, under which licence, and how their topic was chosen, as Markdown.
+
+    snapshots: their manifests (``dump, date`` and, of a topic, ``topic``); without any it is empty.
+    """
+    lines = []
+    for snapshot in snapshots:
+        topic: Json = snapshot.get("topic") or {}
+        site = topic.get("site") or WIKIDATA
+        terms = CC0 if site == WIKIDATA else "under the terms of that site"
+        lines.append(f"- {snapshot['dump']['name']}, as of {snapshot['date']}: {site}, {terms}")
+        chosen = topic.get("chosen", topic)
+        lines += [f"  - {key}: `{json.dumps(value, ensure_ascii=False)}`" for key, value in chosen.items()]
+    return "\n".join(["## Source and licence\n", *lines, ""]) if lines else ""
 
 
 def card(name: str, table: pl.DataFrame, boundaries: Boundaries, made: list[Json]) -> str:
@@ -171,7 +190,8 @@ def card(name: str, table: pl.DataFrame, boundaries: Boundaries, made: list[Json
     """
     if not table.height:
         raise DataError(f"{name} has no statements; there is nothing to put on a card")
-    sections = [f"# Dated statements: {name}\n", _numbers(table), _contexts(table)]
+    source = licence([one for one in made if "dump" in one])
+    sections = [f"# Dated statements: {name}\n", *([source] if source else []), _numbers(table), _contexts(table)]
     sections += ["## Relations\n", relations_table(table), _sample(table)]
     sections.append(f"Boundaries `{boundaries}`: {BOUNDARIES[boundaries]}\n")
     return "\n".join([*sections, "## How it was made\n", *map(_making, made)])

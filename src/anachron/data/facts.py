@@ -5,9 +5,11 @@ from typing import Any
 
 import polars as pl
 
+from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
+from anachron.core.sameness import name_key
 from anachron.data.question_tables import QUESTION_COLUMNS
 from anachron.data.statements import FactWithQuestion
 from anachron.io.schemas import NOT_BLANK, CellRule, ColumnSchema, Schema
@@ -21,7 +23,19 @@ FACTS_SCHEMA: dict[str, Any] = {
     "object_label": pl.String, "object_description": pl.String, "start": pl.String, "end": pl.String,
     "popularity": pl.Float64, "subject_popularity": pl.Float64, "object_popularity": pl.Float64,
     "other_objects": pl.Int64, "subject_from": pl.String, "object_from": pl.String, "statement_id": pl.String,
-    "subject_kind": pl.String,
+    "subject_kind": pl.String, "subject_revision": pl.Int64, "subject_modified": pl.String, "references": pl.String,
+}  # fmt: skip
+CITED_BY = (  # what a fact's row of the table of sources tells
+    "fact_id", "subject_id", "relation_id", "object_id", "start", "end", "statement_id", "subject_revision",
+    "subject_modified", "references",
+)  # fmt: skip
+# What a file of one's own facts (`anachron.data.own`) calls the columns of this table, and ``aliases`` of a topic.
+OWN_NAMES = {
+    "subject_label": "subject", "relation_label": "relation", "object_label": "object", "start": "start", "end": "end",
+    "subject_id": "subject_id", "relation_id": "relation_id", "object_id": "object_id", "aliases": "aliases",
+    "other_objects": "other_objects", "popularity": "popularity", "subject_from": "subject_birth",
+    "object_from": "object_birth", "statement_id": "statement_id", "subject_revision": "subject_revision",
+    "subject_modified": "subject_modified", "references": "references",
 }  # fmt: skip
 # Further periods in which the same (s, r, o) holds, where the selection kept such facts; an open end is null.
 OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))
@@ -37,6 +51,28 @@ def _is_open(question: pl.Expr) -> pl.Expr:
 
 OPEN = CellRule(_is_open, _OPEN)
 ALL_OPEN = CellRule(lambda questions: questions.list.eval(_is_open(pl.element())).list.all(), f"each {_OPEN}")
+
+
+def as_own_facts(facts: pl.DataFrame) -> pl.DataFrame:
+    """Facts as a file of one's own has them, one row a period, the columns that hold something in `OWN_NAMES`' words.
+
+    Those of one subject and relation stand together, the earliest first. Such a file tells its facts apart by their
+    names, as a question does. Facts in which one name stands for two entities (Georgia, for one of two subjects of a
+    relation) are left out.
+    """
+    keys = ["_subject", "_object"]
+    named = facts.with_columns(
+        pl.col(f"{side}_label").map_elements(name_key, pl.String).alias(f"_{side}") for side in ("subject", "object")
+    )
+    several = [
+        pl.col(f"{side}_id").n_unique().over("relation_id", *keys[: place + 1]) > 1
+        for place, side in enumerate(("subject", "object"))
+    ]
+    kept = named.filter(~pl.any_horizontal(several))
+    there = [name for name in OWN_NAMES if name in kept.columns and (name in ASKED or not kept[name].is_null().all())]
+    begins = pl.Series("_begins", [Date.parse(start).first_day for start in kept["start"]], pl.Int64)
+    ordered = kept.with_columns(begins).sort(*keys[:1], "relation_id", "_begins", *keys[1:], "end", nulls_last=True)
+    return ordered.select(pl.col(name).alias(OWN_NAMES[name]) for name in there)
 
 
 def read_questions(path: Place | str) -> pl.DataFrame:

@@ -30,7 +30,7 @@ from anachron.io.llm_settings import LlmSettings, NoAnswer, check_prices
 from anachron.io.schemas import refuse_missing
 from anachron.io.stores import Place, place, refuse_stores
 from anachron.io.tables import harmless, read_table, write_table
-from anachron.text.dates import Wording, wording_of
+from anachron.text.dates import Wording
 from anachron.text.languages import chosen, recorded
 from anachron.text.templates import (
     TEMPLATES,
@@ -44,16 +44,6 @@ from anachron.text.templates import (
 from anachron.text.verbalize import QUESTIONS_SCHEMA, by_answer, prompt_of, relation_examples
 
 ENDINGS = (".parquet", ".jsonl")
-
-
-def check_style(llm: LlmSettings | None, style: str) -> None:
-    """Raise `ConfigError` for a style that is none, and without a model for one of another language than English.
-
-    That is the rule for facts of a snapshot, whose labels are English.
-    """
-    language = wording_of(style).language
-    if llm is None and language != "English":
-        raise ConfigError(f"--style {style}: templates are English; questions in {language} need --llm MODEL")
 
 
 def verbalise(

@@ -14,11 +14,12 @@ class Failure(Exception):
     """A request failed.
 
     wait: seconds that the server asks for; None where it names none. passing: whether it may succeed at the next try.
+    busy: nothing is wrong with the server, it only asks to come back later.
     """
 
-    def __init__(self, words: str, wait: float | None = None, *, passing: bool = True) -> None:
+    def __init__(self, words: str, wait: float | None = None, *, passing: bool = True, busy: bool = False) -> None:
         super().__init__(words)
-        self.wait, self.passing = wait, passing
+        self.wait, self.passing, self.busy = wait, passing, busy
 
 
 def failure(state: RetryCallState) -> Any:

@@ -22,7 +22,7 @@ from datetime import date as Day
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, unquote, urljoin
 
-from anachron.core.dates import Date
+from anachron.core.dates import Date, months_before
 from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.fetching.web import FetchSettings, request
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import httpx2
 
 DUMPS_URL = "https://dumps.wikimedia.org"
+WIKIDATA_URL = "https://www.wikidata.org"
+QUERY_URL = "https://query.wikidata.org/sparql"
+VIEWS_URL = "https://wikimedia.org/api/rest_v1"
 ARCHIVE_URL = "https://archive.org"
 ITEMS = "identifier:wikidata-json-* OR identifier:wikibase-wikidatawiki-*"
 FORMATS = ("bz2", "gz")  # the smaller first
@@ -162,13 +165,10 @@ def find_pageviews(servers: Servers, day: Day, months: int = 12) -> list[RemoteF
 
     Raises `BackendError` where one is missing.
     """
-    if months < 1:
-        raise ConfigError(f"--months {months}: give at least 1")
-    last = day.year * 12 + day.month - 2  # months since year 0, January is 0; the one before the day's
     sources = []
-    for year, month in (divmod(number, 12) for number in range(last - months + 1, last + 1)):
-        date, name = f"{year:04d}-{month + 1:02d}", f"pageviews-{year:04d}{month + 1:02d}-user.bz2"
-        url = f"{servers.dumps_url.rstrip('/')}/other/pageview_complete/monthly/{year:04d}/{date}/{name}"
+    for date in months_before(day, months):
+        name = f"pageviews-{date.replace('-', '')}-user.bz2"
+        url = f"{servers.dumps_url.rstrip('/')}/other/pageview_complete/monthly/{date[:4]}/{date}/{name}"
         try:
             size = servers.size(url)
         except BackendError as error:

@@ -60,13 +60,16 @@ class FetchSettings:
 
 
 @contextmanager
-def client(settings: FetchSettings) -> Iterator["httpx2.Client"]:
-    """An open HTTP client. Raises `ConfigError` where the library is missing."""
+def client(settings: FetchSettings, encoding: str = "identity") -> Iterator["httpx2.Client"]:
+    """An open HTTP client; by default files come as they are, so that ranges count their bytes.
+
+    Raises `ConfigError` where the library is missing.
+    """
     try:
         import httpx2
     except ImportError as error:
         raise ConfigError(f"fetching needs the package httpx2: {how_to_install('wikidata')}") from error
-    headers = {"User-Agent": settings.user_agent(), "Accept-Encoding": "identity"}  # ranges count bytes as they are
+    headers = {"User-Agent": settings.user_agent(), "Accept-Encoding": encoding}
     with httpx2.Client(headers=headers, timeout=settings.timeout, follow_redirects=True) as opened:
         yield opened
 
@@ -76,12 +79,12 @@ def persist(
 ) -> Result:
     """What a call gives, which is repeated while it raises `Failure`, as the settings say.
 
-    progressed: asked after each failure; progress begins the count and the pauses anew. Raises `BackendError` in the
-    end.
+    progressed: asked after each failure; progress begins the count and the pauses anew, and so does a server that is
+    only busy. Raises `BackendError` in the end.
     """
 
     def after(state: RetryCallState) -> None:
-        if progressed():
+        if progressed() or failure(state).busy:
             state.attempt_number = 1
 
     def tell(state: RetryCallState) -> None:
@@ -126,26 +129,38 @@ def refused(response: "httpx2.Response") -> BackendError:
 
 
 def request(
-    web: "httpx2.Client", settings: FetchSettings, method: str, url: str, params: dict[str, Any] | None = None
+    web: "httpx2.Client",
+    settings: FetchSettings,
+    method: str,
+    url: str,
+    params: dict[str, Any] | None = None,
+    *,
+    headers: dict[str, str] | None = None,
+    allowed: tuple[int, ...] = (),
+    check: "Callable[[httpx2.Response], None]" = lambda response: None,
 ) -> "httpx2.Response | None":
     """A whole small answer, tried again while it fails for passing reasons; ``None`` where there is nothing (404).
 
-    Raises `BackendError` when it keeps failing, or is refused.
+    allowed: other states that are an answer. check: raises `Failure` for an answer to be asked for again, though the
+    state says nothing of it. Raises `BackendError` when it keeps failing, or is refused.
     """
     import httpx2
 
     def once() -> "httpx2.Response | None":
         try:
-            response = web.request(method, url, params=params)
+            response = web.request(method, url, params=params, headers=headers)
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise ConfigError(f"{url} is not an address to fetch from: {error}") from error
-        except (httpx2.TransportError, httpx2.TooManyRedirects) as error:
+        except (httpx2.TransportError, httpx2.TooManyRedirects, httpx2.DecodingError) as error:
             raise Failure(in_words(error)) from error
+        if response.status_code in allowed:
+            return response
         if response.status_code in PASSING:
             raise Failure(f"the server answers {response.status_code}", retry_after(response.headers))
         if response.status_code in MISSING:
             return None
         if response.is_success:
+            check(response)
             return response
         raise refused(response)
 

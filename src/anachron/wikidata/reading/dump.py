@@ -1,4 +1,4 @@
-"""Dump files, cut into ranges of whole lines that can be read apart.
+"""Dump files, cut into ranges of whole lines that can be read apart; or several small files, which are one range.
 
 A range is a function of the file alone. Plain files and bz2 are cut by bytes of the file, and a range is entered
 directly; gz and zst cannot be entered in the middle and are cut by bytes of their text, so whoever wants a range
@@ -11,7 +11,8 @@ range can be read without knowing how the one before it ended.
 """
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal
 
@@ -25,6 +26,10 @@ RANGE_BYTES: dict[Compression, int] = {"none": 64 * MIB, "gz": 64 * MIB, "bz2": 
 MOST_RANGES = 4096  # a larger file is cut into larger ranges, so that joining them stays cheap
 TEXT_PER_BYTE: dict[Compression, int] = {"none": 1, "gz": 16, "bz2": 1, "zst": 16}  # a guess, to bound the ranges
 LONGEST_LINE = 256 * MIB  # the largest entity of Wikidata takes about 5 MB
+LARGEST = 512 * MIB  # of several files together, which one worker reads
+ENDINGS = (".json", ".gz", ".bz2", ".zst")  # of the files that are read of a folder
+# Text that begins one JSON document: an answer of Wikibase, or what is laid out over several lines.
+_DOCUMENT = re.compile(rb'\{\s*"(?:entities|success|warnings)"|\[?\s*\{[ \t\r]*\n\s*"[a-z]+"\s*:')
 _OTHERS = {b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z", b"BZ0": "bzip1", b"PAR1": "Parquet"}
 
 
@@ -32,17 +37,26 @@ _OTHERS = {b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z", b"BZ0":
 class Dump:
     """A dump file: how it is compressed, how its entities are laid out, and where it is cut.
 
-    ``layout`` is "lines" (with or without the brackets and commas of an array) or "document", one JSON document
-    ``{"entities": {...}}``. ``range_bytes`` counts bytes of the file (plain, bz2) or of its text (gz, zst).
+    ``layout`` is "lines" (with or without the brackets and commas of an array), "document", one JSON document
+    (``{"entities": {...}}``, an entity or an array of some), or "files", several of which each has its own.
+    ``range_bytes`` counts bytes of the file (plain, bz2) or of its text (gz, zst).
     ``sample`` is a hash of the file's first and last MiB, by which a file is known again.
     """
 
     path: Place
     compression: Compression
-    layout: Literal["lines", "document"]
+    layout: Literal["lines", "document", "files"]
     size: int
     range_bytes: int
     sample: str
+    files: tuple["Dump", ...] = ()
+
+    def __str__(self) -> str:
+        return str(self.path.with_name(self.name))
+
+    @property
+    def name(self) -> str:
+        return self.path.name + (f" and {len(self.files) - 1:,} more files" if self.files else "")
 
     @property
     def seekable(self) -> bool:
@@ -51,7 +65,7 @@ class Dump:
     @property
     def ranges(self) -> int | None:
         """How many ranges there are; None where only reading to the end tells (gz, zst)."""
-        if self.layout == "document":
+        if self.layout != "lines":
             return 1
         return max(1, -(-self.size // self.range_bytes)) if self.seekable else None
 
@@ -101,6 +115,35 @@ def open_dump(path: Place | str, range_bytes: int | None = None) -> Dump:
     return dump
 
 
+def open_dumps(paths: Iterable[Place | str], range_bytes: int | None = None) -> Dump:
+    """One dump; or several small files as one, of folders those whose names end as a dump's do, in their order.
+
+    Raises `DataError` as `open_dump`, for a folder without such files and for more than `LARGEST` bytes of several.
+    """
+    files: list[Place] = []
+    for path in map(place, paths):
+        if path.is_dir() and not path.is_file():
+            found = sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS))
+            if not found:
+                raise DataError(
+                    f"{path} holds no file that ends in {', '.join(ENDINGS)}; give a dump or a folder of some"
+                )
+            files += found
+        else:
+            files.append(path)
+    if len(files) == 1:
+        return open_dump(files[0], range_bytes)
+    dumps = tuple(open_dump(file) for file in files)
+    if (size := sum(dump.size for dump in dumps)) > LARGEST:
+        raise DataError(
+            f"{len(files):,} files of {size:,} bytes together: several are read as one piece, of up to {LARGEST:,}; "
+            "ingest a whole dump as one file"
+        )
+    sample = hashlib.sha256("".join(dump.sample for dump in dumps).encode()).hexdigest()
+    largest = max(dumps, key=lambda dump: dump.size)
+    return Dump(files[0], largest.compression, "files", size, size, sample, dumps)
+
+
 def _sample(file: BinaryIO, size: int) -> str:
     """Hash of the first and the last MiB of the first ``size`` bytes."""
     file.seek(0)
@@ -111,7 +154,7 @@ def _sample(file: BinaryIO, size: int) -> str:
 
 def continues(dump: Dump, size: int, sample: str) -> bool:
     """Whether a file of this size and sample, seen before, was a part of the dump: its begin, before the rest came."""
-    if size >= dump.size:
+    if size >= dump.size or dump.files:
         return False
     with dump.path.open("rb") as file:
         return _sample(file, size) == sample
@@ -140,13 +183,15 @@ def _layout(dump: Dump) -> Literal["lines", "document"]:
     if not begin.startswith((b"[", b"{")):
         shown = begin[:40].decode("utf-8", "replace") if begin else "nothing"
         raise DataError(f"{dump.path} begins with {shown!r}; a Wikidata JSON dump begins with '[' or an entity '{{'")
-    return "document" if begin[1:].lstrip().startswith(b'"entities"') else "lines"
+    return "document" if _DOCUMENT.match(begin) else "lines"
 
 
 def read_range(dump: Dump, number: int, threads: int = 1) -> Range:
-    """Open one range of a plain or bz2 file (or the only one of a document); its lines are read as one asks."""
-    if dump.layout == "document":
-        return _read_document(dump, threads)
+    """Open one range of a plain or bz2 file (or the only one of a document or files); its lines are read on demand."""
+    if dump.layout != "lines":
+        range_ = Range(0, last=True, file_position=dump.size)
+        range_.lines = _read_whole(dump.files or (dump,), range_, threads)
+        return range_
     start = number * dump.range_bytes
     range_ = Range(number)
     opener = _open_plain if dump.compression == "none" else _open_bzip2
@@ -188,27 +233,40 @@ def texts(
         number += step
 
 
-def _read_document(dump: Dump, threads: int) -> Range:
+def _read_whole(files: tuple[Dump, ...], range_: Range, threads: int) -> Iterator[tuple[int, list[bytes | memoryview]]]:
+    """The lines of whole files, one after another, each entity of a document as a line."""
+    for file in files:
+        text, begin = bytearray(), range_.text_bytes
+        for chunk in text_of(file.path, file.compression, threads):
+            text += chunk
+            if len(text) > LONGEST_LINE:
+                raise DataError(
+                    f"{file.path}: more than {LONGEST_LINE:,} bytes of JSON in one document, or in one of several "
+                    "files; use a file of its own with one entity per line"
+                )
+        range_.text_bytes += len(text)
+        if file.layout == "document":
+            yield begin, _entities_of(file, text.removeprefix(BOM))
+        elif text[-MIB:].rstrip().endswith((b"}", b"]", b",")):
+            yield begin, list(bytes(text).split(b"\n"))
+        else:
+            raise DataError(f"{file.path} is cut off after {len(text):,} bytes of JSON; fetch it again")
+
+
+def _entities_of(file: Dump, text: bytearray) -> list[bytes | memoryview]:
     """The entities of one document, each as a line."""
     import msgspec
 
-    range_ = Range(0, last=True, file_position=dump.size)
-    text = bytearray()
-    for chunk in text_of(dump.path, dump.compression, threads):
-        text += chunk
-        if len(text) > LONGEST_LINE:
-            raise DataError(
-                f"{dump.path}: one JSON document of more than {LONGEST_LINE:,} bytes; use one entity per line"
-            )
-    range_.text_bytes = len(text)
     try:
-        document = msgspec.json.decode(text.removeprefix(BOM), type=dict[str, Any])
-        entities = msgspec.convert(document["entities"], dict[str, dict[str, Any]])
+        document = msgspec.json.decode(text)
+        inner = document.get("entities", [document]) if isinstance(document, dict) else document
+        entities = msgspec.convert(list(inner.values()) if isinstance(inner, dict) else inner, list[dict[str, Any]])
     except msgspec.MsgspecError as error:
-        raise DataError(f"{dump.path}: cut off or damaged: not one JSON document ({error}); fetch it again") from None
-    lines: list[bytes | memoryview] = [msgspec.json.encode(entity) for entity in entities.values()]
-    range_.lines = iter([(0, lines)])
-    return range_
+        raise DataError(
+            f"{file.path}: cut off or damaged: not one JSON document ({error}); fetch it again, or write entities that "
+            "stand one behind another each on a line of its own: jq -c . FILE"
+        ) from None
+    return [msgspec.json.encode(entity) for entity in entities]
 
 
 def _open_plain(

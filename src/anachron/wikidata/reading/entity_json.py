@@ -58,6 +58,20 @@ class Claims(Struct, gc=False):
     claims: dict[str, list[Statement]] | EmptyMap | None = None
 
 
+class Reference(Struct, gc=False):
+    snaks: dict[str, list[Snak]] | EmptyMap = field(default_factory=list)
+
+
+class Referenced(Statement, gc=False):
+    references: list[Reference] | None = None
+
+
+class ReferencedClaims(Struct, gc=False):
+    """As `Claims`, with what dumps hold most of and an ingest is seldom asked for."""
+
+    claims: dict[str, list[Referenced]] | EmptyMap | None = None
+
+
 class Term(Struct, gc=False):
     value: str
 

@@ -7,7 +7,7 @@ and are joined in its order.
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.core.errors import ConfigError
+from anachron.core.errors import ConfigError, DataError
 from anachron.io.cluster import check_shared, connected, cores, map_in_order, worker_count
 from anachron.io.files import Json, parse_json, read_json, remove_leftovers, versions, write_bytes, write_json
 from anachron.io.jobs import (
@@ -33,7 +33,7 @@ from anachron.io.jobs import (
 )
 from anachron.io.stores import Place, StorePath, place, read_all
 from anachron.io.tables import scan_parquet
-from anachron.wikidata.reading.dump import Dump, continues, open_dump
+from anachron.wikidata.reading.dump import Dump, continues, open_dumps
 from anachron.wikidata.reading.handing import CAN_HAND_OUT, HandOut
 from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of
 from anachron.wikidata.reading.ranges import BY_BUCKET, Job, NoDump, do_ranges, range_folder
@@ -43,7 +43,7 @@ from anachron.wikidata.reading.whole import check_bad, check_layout, first_missi
 
 Counts = dict[str, int]
 Progress = Callable[..., None]
-WORK_FORMAT = 2  # how the files of a range are laid out
+WORK_FORMAT = 3  # how the files of a range are laid out
 POPULARITY = "popularity.parquet"  # what `anachron.wikidata.views.popularity` adds to a snapshot
 LISTED = "listed.txt"  # in the work folder: the ids of --entities, for the workers
 NAMED = 5  # ids of --entities that are named where the dump lacks them
@@ -52,7 +52,7 @@ ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell 
 
 
 def ingest(
-    path: Place | str,
+    path: Place | str | Sequence[Place | str],
     out: Place | str,
     settings: IngestSettings,
     *,
@@ -60,10 +60,14 @@ def ingest(
     ray: str | None = None,
     range_bytes: int | None = None,
     callbacks: Callbacks | None = None,
+    more: Json | None = None,
 ) -> dict[str, Any]:
     """Write the snapshot of a dump and return its manifest. A complete snapshot of the same dump is left as it is.
 
+    path: a dump, or several small files and folders of them, which are read as one (`open_dumps`).
+
     With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
+    ``more``: other entries of the manifest. The dump may lie in the folder of the snapshot, with a table of its name.
 
     ``callbacks`` are told the bytes of the file done, all of them, and words. Repeating an interrupted call goes on
     with the ranges that are not finished. With Ray, dump and snapshot must be on a store, or on a file system that all
@@ -75,12 +79,15 @@ def ingest(
     clock, callbacks = time.monotonic(), callbacks or Callbacks()
     if workers is not None:
         worker_count(workers)  # a wrong number shows before anything is written
-    dump = open_dump(place(path).absolute(), range_bytes)  # workers may have other working directories
+    given = path if isinstance(path, Sequence) and not isinstance(path, str) else [path]
+    dump = open_dumps(
+        [place(one).absolute() for one in given], range_bytes
+    )  # workers may have other working directories
     out = place(out).absolute()
     settings = replace(settings, buckets=settings.buckets or _buckets_there(out) or buckets_for(dump))
     about = {
         "format": FORMAT,
-        "dump": {"name": dump.path.name, "size": dump.size, "compression": dump.compression, "sample": dump.sample},
+        "dump": {"name": dump.name, "size": dump.size, "compression": dump.compression, "sample": dump.sample},
         "date": settings.date,
         "options": settings.options(),
     }
@@ -88,16 +95,16 @@ def ingest(
     if (manifest := _finished(out, identity)) is not None:
         return manifest
     work = out / "work"
-    with locked(out / ".lock", out, remove=True), _without_useless_work(work), connected(ray, workers):
+    with locked(out / ".lock", out, remove=True), _without_useless_work(work, dump), connected(ray, workers):
         wanted = identity | {"range_bytes": dump.range_bytes, "work_format": WORK_FORMAT}
         _discard_shorter(dump, work, wanted)
-        _refuse_strangers(out)
+        _refuse_strangers(out, dump)
         check_shared([dump.path], out, ray)
         record = begin(work, wanted)
         parts = parts_folder(work, record)
         ranges = _read_ranges(dump, parts, settings, workers, ray, callbacks.progress)
         counts = _join(parts, out, settings, ranges, worker_count(workers, ray), ray)
-        manifest = about | {
+        manifest = about | (more or {}) | {
             "command": "wikidata ingest", "counts": counts, "absent": _absent(out, settings),
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
             "seconds": round(time.monotonic() - clock, 1), "started": record["started"], "finished": now(),
@@ -153,22 +160,26 @@ def _discard_shorter(dump: Dump, work: Place, wanted: Json) -> None:
 
 
 @contextmanager
-def _without_useless_work(work: Place) -> Iterator[None]:
-    """Remove the work on a file that turned out to be no dump, so that it does not stand in the way of another try."""
+def _without_useless_work(work: Place, dump: Dump) -> Iterator[None]:
+    """Remove the work on a file that turned out to be no dump, so that it does not stand in the way of another try; and
+    on damaged ones that are read as a whole."""
     try:
         yield
-    except NoDump:
-        discard(work)
+    except DataError as error:
+        if isinstance(error, NoDump) or dump.layout != "lines":
+            discard(work)
         raise
 
 
-def _refuse_strangers(out: Place) -> None:
-    """Raise `ConfigError` where the folder of a snapshot to begin holds other files.
+def _refuse_strangers(out: Place, dump: Dump) -> None:
+    """Raise `ConfigError` where the folder of a snapshot to begin holds other files than the dump and its table.
 
     The popularity of entities, which no ingest writes but every reader of the snapshot takes, is looked for by its
     name: a store may not list it yet.
     """
     names = {path.name for path in out.iterdir() if path.name != "work" and not path.name.startswith(".")}
+    if dump.path.parent == out:
+        names -= {dump.path.name, f"{dump.path.name.partition('.')[0]}.csv"}
     strangers = sorted(names | ({POPULARITY} if (out / POPULARITY).is_file() else set()))
     if strangers and begun(out / "work") is None:
         raise ConfigError(f"{out} is not empty ({', '.join(strangers[:3])}); choose another --out or remove the folder")
@@ -221,6 +232,7 @@ def _read_ranges(
 
 def _job(dump: Dump, work: Place, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
     listed = None if settings.entities is None else work / LISTED
+    more |= {"references": settings.references}
     return Job(dump, work, settings.wiki, settings.language, listed, buckets_of(settings), numbers, **more)
 
 

@@ -6,13 +6,24 @@ from typing import Any
 
 _HALF = re.compile("[\ud800-\udfff]")
 _WRITTEN = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
-_READ = ("id", "type", "datatype", "labels", "descriptions", "sitelinks", "claims")  # what a snapshot is made of
+_READ = (
+    "id",
+    "type",
+    "datatype",
+    "labels",
+    "descriptions",
+    "sitelinks",
+    "claims",
+    "lastrevid",
+    "modified",
+)  # what a snapshot is made of
 
 
-def without_halves(line: bytes | memoryview) -> tuple[bytes, list[str]] | None:
+def without_halves(line: bytes | memoryview, references: bool = False) -> tuple[bytes, list[str]] | None:
     """The line without the values that hold half a surrogate pair, and what these were; None where none does.
 
     A label, description or title is taken out; the value of a statement or qualifier becomes one that is not known.
+    references: whether those of statements are of use; a statement that has a broken one loses all of its own.
     """
     if not _WRITTEN.search(line):
         return None
@@ -30,16 +41,20 @@ def without_halves(line: bytes | memoryview) -> tuple[bytes, list[str]] | None:
             del entity[kind][key]
     for name, statements in _items(entity.get("claims")):
         for statement in statements if isinstance(statements, list) else ():
-            left_out += _mend_statement(name, statement)
+            left_out += _mend_statement(name, statement, references)
     return json.dumps(entity).encode(), left_out
 
 
-def _mend_statement(name: str, statement: Any) -> list[str]:
+def _mend_statement(name: str, statement: Any, references: bool) -> list[str]:
     """Put what is not known in the place of broken values, and say of which."""
-    left_out = []
+    left_out: list[str] = []
     if not isinstance(statement, dict):
         return []
-    statement.pop("references", None)
+    if not references:
+        statement.pop("references", None)
+    elif _is_broken(statement.get("references")):
+        del statement["references"]
+        left_out.append(f"references of statement {statement.get('id')} of {name}")
     if _is_broken(statement.get("id")):
         del statement["id"]
     if _is_broken(statement.get("mainsnak")):

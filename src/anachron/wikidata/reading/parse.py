@@ -9,8 +9,8 @@ The columns are described in `anachron.wikidata.reading.snapshot`.
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
-from operator import attrgetter
+from functools import lru_cache, reduce
+from operator import attrgetter, getitem
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -25,6 +25,7 @@ from anachron.wikidata.reading.entity_json import (
     Head,
     Light,
     Link,
+    ReferencedClaims,
     Snak,
     Statement,
     Term,
@@ -96,16 +97,19 @@ def _optional(name: str, fields: Iterable[tuple[str, str, Any]]) -> Any:
 class Parser:
     """Reads lines for one choice of wiki (``all`` keeps every item as a subject), language and listed ids.
 
-    Raises `ConfigError` for a wiki or language that cannot be one.
+    references: whether those of the statements are kept, which are most of a dump. Raises `ConfigError` for a wiki or
+    language that cannot be one.
     """
 
-    def __init__(self, wiki: str = "enwiki", language: str = "en", listed: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, wiki: str = "enwiki", language: str = "en", listed: frozenset[str] | None = None, references: bool = False
+    ) -> None:
         if not _WIKI.fullmatch(wiki):
             raise ConfigError(f"--wiki {wiki!r}: give the name of a wiki as in sitelinks (enwiki, frwiki), or all")
         if not _LANGUAGE.fullmatch(language):
             raise ConfigError(f"--language {language!r}: give a language code (en, fr, pt-br)")
         self._all = wiki == "all"
-        self._listed = listed
+        self._listed, self._references = listed, references
         self._left_out: list[str] = []  # of the line that is being read
         wiki = title_wiki(wiki, language)
         languages = {"wanted": language} if language == "mul" else {"wanted": language, "mul": "mul"}
@@ -122,10 +126,12 @@ class Parser:
             ("descriptions", texts | EmptyMap | None, None),
             ("sitelinks", links | EmptyMap | None, None),
             ("claims", some | EmptyMap | None, None),
+            ("lastrevid", Any, None),
+            ("modified", Any, None),
         ]
         self._none = some()
         self._line = msgspec.json.Decoder(msgspec.defstruct("Line", fields, gc=False)).decode
-        self._claims = msgspec.json.Decoder(Claims).decode
+        self._claims: Any = msgspec.json.Decoder(ReferencedClaims if references else Claims).decode
         self._head = msgspec.json.Decoder(Head).decode
         self._time = lru_cache(maxsize=1 << 16)(read_time)
         self._json = msgspec.json.Encoder().encode
@@ -139,7 +145,7 @@ class Parser:
         try:
             return self._read(line)
         except BadEntity:
-            if (mended := without_halves(line)) is None:
+            if (mended := without_halves(line, self._references)) is None:
                 raise
         entity = self._read(mended[0])
         broken = tuple(f"{what}: half a surrogate pair is no text" for what in mended[1])
@@ -173,7 +179,10 @@ class Parser:
             created, by = self._created(claims)
         else:
             classes, parents, created, by = (), (), None, None
-        row = (record.id, _text(record.labels), _text(record.descriptions), title, classes, created, by)
+        revision = record.lastrevid if type(record.lastrevid) is int and record.lastrevid < 1 << 63 else None
+        modified = record.modified if isinstance(record.modified, str) else None
+        texts = _text(record.labels), _text(record.descriptions)
+        row = (record.id, *texts, title, classes, created, by, revision, modified)
         if self._listed is not None and record.id not in self._listed:
             return Entity(record.id, "unlisted", row, None, parents, left_out=tuple(self._left_out))
         rows = None
@@ -275,7 +284,7 @@ class Parser:
                     if value[1] is None and (wrong := unknown_precision(data)):
                         self._left_out.append(f"statement {claim.id} of {name}: {wrong}")
                     if value[0] == "other":
-                        value = ("other", self._raw(line, name, number), None, None, None)
+                        value = ("other", self._raw(line, name, number, "mainsnak"), None, None, None)
                     elif value[0] == "no entity":
                         self._left_out.append(
                             f"statement {claim.id} of {name}: {value[1]!r} is not the id of an entity"
@@ -284,8 +293,20 @@ class Parser:
                 dates = _NO_QUALIFIERS
                 if claim.qualifiers:
                     dates = self._qualifiers(claim.qualifiers, line, name, number)
-                append((subject, name, claim.id, claim.rank, snak.datatype, snaktype, *value, *dates))
+                sources = self._sources(claim, line, name, number) if self._references else None
+                append((subject, name, claim.id, claim.rank, snak.datatype, snaktype, *value, *dates, sources))
         return rows
+
+    def _sources(self, claim: Any, line: bytes | memoryview, name: str, number: int) -> str | None:
+        """The references of a statement as JSON: a list of what each says, as of qualifiers."""
+        kept = [
+            {
+                key: self._texts(key, snaks, line, (name, number, "references", place, "snaks"), "reference")
+                for key, snaks in dict(reference.snaks).items()
+            }
+            for place, reference in enumerate(claim.references or ())
+        ]
+        return self._json(kept).decode() if kept else None
 
     def _qualifiers(self, qualifiers: dict[str, list[Snak]], line: bytes | memoryview, name: str, number: int) -> Row:
         """Start, end, point in time and all others as JSON."""
@@ -299,25 +320,31 @@ class Parser:
                     if shown.datavalue is not None and (wrong := unknown_precision(shown.datavalue)):
                         self._left_out.append(f"qualifier {key} of a statement of {name}: {wrong}")
                     continue
-            texts: list[tuple[str, str | None]] = []
-            for place, snak in enumerate(snaks):
-                text, snaktype = None, snak.snaktype
-                if snak.snaktype == "value":
-                    if snak.datavalue is None:
-                        raise BadEntity(f"qualifier {key} of a statement of {name} has no datavalue")
-                    kind, text, *_ = self._value(snak.datavalue)
-                    if text is None and (wrong := unknown_precision(snak.datavalue)):
-                        self._left_out.append(f"qualifier {key} of a statement of {name}: {wrong}")
-                    if kind == "other":
-                        text = self._raw(line, name, number, (key, place))
-                    elif kind == "no entity":
-                        self._left_out.append(
-                            f"qualifier {key} of a statement of {name}: {text!r} is not the id of an entity"
-                        )
-                        text, snaktype = None, "somevalue"
-                texts.append((snaktype, text))
-            others[key] = texts
+            others[key] = self._texts(key, snaks, line, (name, number, "qualifiers"), "qualifier")
         return dates[START], dates[END], dates[POINT], self._json(others).decode() if others else "{}"
+
+    def _texts(
+        self, key: str, snaks: list[Snak], line: bytes | memoryview, path: tuple[Any, ...], what: str
+    ) -> list[tuple[str, str | None]]:
+        """Kind and text of each value of a property of a statement. path: where these are among the claims."""
+        texts: list[tuple[str, str | None]] = []
+        for place, snak in enumerate(snaks):
+            text, snaktype = None, snak.snaktype
+            if snak.snaktype == "value":
+                if snak.datavalue is None:
+                    raise BadEntity(f"{what} {key} of a statement of {path[0]} has no datavalue")
+                kind, text, *_ = self._value(snak.datavalue)
+                if text is None and (wrong := unknown_precision(snak.datavalue)):
+                    self._left_out.append(f"{what} {key} of a statement of {path[0]}: {wrong}")
+                if kind == "other":
+                    text = self._raw(line, *path, key, place)
+                elif kind == "no entity":
+                    self._left_out.append(
+                        f"{what} {key} of a statement of {path[0]}: {text!r} is not the id of an entity"
+                    )
+                    text, snaktype = None, "somevalue"
+            texts.append((snaktype, text))
+        return texts
 
     def _date(self, snak: Snak, values: int) -> Row:
         if snak.snaktype != "value":
@@ -329,10 +356,9 @@ class Parser:
             return ("known", None, None, None, date, values)
         return ("known", date, precision, calendar, raw, values)
 
-    def _raw(self, line: bytes | memoryview, name: str, number: int, qualifier: tuple[str, int] | None = None) -> str:
+    def _raw(self, line: bytes | memoryview, *path: Any) -> str:
         """Compact JSON of a value of a kind that we do not know, which is rare enough to read the line again."""
-        snak = msgspec.json.decode(line)["claims"][name][number]
-        snak = snak["mainsnak"] if qualifier is None else snak["qualifiers"][qualifier[0]][qualifier[1]]
+        snak = reduce(getitem, path, msgspec.json.decode(line)["claims"])
         return self._json(snak["datavalue"]["value"]).decode()
 
 

@@ -48,6 +48,7 @@ class Job:
     skip: frozenset[int] = frozenset()
     threads: int = 1
     limit: int | None = None  # entities to be read in all the ranges of this job
+    references: bool = False
 
 
 def range_folder(work: Place, number: int) -> Place:
@@ -56,9 +57,8 @@ def range_folder(work: Place, number: int) -> Place:
 
 def do_ranges(job: Job) -> int:
     """Read the ranges of a job and write each. Returns how many lines with entities there were."""
-    parser = Parser(
-        job.wiki, job.language, None if job.listed is None else _listed(job.listed, job.listed.stat().st_mtime_ns)
-    )
+    listed = None if job.listed is None else _listed(job.listed, job.listed.stat().st_mtime_ns)
+    parser = Parser(job.wiki, job.language, listed, job.references)
     lines = 0
     for range_ in _ranges(job):
         left = None if job.limit is None else job.limit - lines
@@ -77,7 +77,7 @@ def _listed(path: Place, written: int) -> frozenset[str]:
 def _ranges(job: Job) -> Iterator[Range]:
     if job.handed is not None:
         yield read_handed(job.dump, job.handed)
-    elif job.step is None or job.dump.layout == "document":
+    elif job.step is None or job.dump.layout != "lines":
         for number in job.numbers:
             yield read_range(job.dump, number, job.threads)
     else:
@@ -299,10 +299,10 @@ def wrong_file(dump: Dump, counts: dict[str, int], reason: str, odd: str | None)
     """What to say of a dump most of whose lines are bad; ``odd`` is what `_odd` says of its first line."""
     if odd is not None:
         return NoDump(
-            f"{dump.path} does not have one entity per line: {odd}; write each on a line of its own: an array with "
+            f"{dump} does not have one entity per line: {odd}; write each on a line of its own: an array with "
             "jq -c '.[]' FILE, entities one behind another with jq -c . FILE"
         )
     return NoDump(
-        f"{dump.path}: {counts['bad']:,} of {counts['lines']:,} lines are not Wikidata entities (first: {reason}); a "
+        f"{dump}: {counts['bad']:,} of {counts['lines']:,} lines are not Wikidata entities (first: {reason}); a "
         "dump may have single broken ones, but this is another file or a damaged one"
     )

@@ -81,9 +81,10 @@ def split_bucket(task: tuple[Snapshot, int, int, Place, Place]) -> None:
 
 
 def _split(part: Place, table: str, buckets: int, paths: dict[int, Place]) -> None:
-    schema = schemas()[table]
     try:
         with ExitStack() as stack, part.open("rb") as data, pq.ParquetFile(data) as file:
+            there = file.schema_arrow.names  # a snapshot of an earlier version has fewer columns
+            schema = pa.schema([field for field in schemas()[table] if field.name in there])
             writers = {
                 bucket: stack.enter_context(PartWriter(stack.enter_context(atomic(path)), schema))
                 for bucket, path in paths.items()

@@ -49,13 +49,17 @@ def schemas() -> "dict[str, pa.Schema]":
 
     entities: ``created`` is the date text of ``created_property``, the first of P571, P569, P580, P575, P1619, P6949,
     P585, P577 with a known value that is not deprecated (P577: its oldest; of a decade, century or millennium the first
-    year); ``classes`` are P31 values.
+    year); ``classes`` are P31 values; ``revision`` and ``modified`` say which state of the item was read.
 
     statements: ``snak`` is value, somevalue or novalue; ``value_type`` entity, time, quantity, text, monolingual,
     coordinate or other. ``value`` is an id, a date text, an amount, a text, ``lat,lon`` or JSON; ``value_extra`` a
     unit, the time as Wikidata writes it, or a language. ``start``, ``end``, ``point`` are P580, P582, P585: null not
     stated, kind known, unknown (somevalue) or open (novalue), ``values`` how many the statement has. ``qualifiers``:
-    all others as JSON.
+    all others as JSON. ``references``: a list of those, likewise, null where there are none or ``ingest`` was not asked
+    for them.
+
+    Snapshots of earlier versions lack ``revision, modified, references``; `anachron.wikidata.selection.cited` reads
+    both.
 
     properties: ``separators`` and ``exceptions`` are those of single-value constraints that are not deprecated.
     """
@@ -70,13 +74,13 @@ def schemas() -> "dict[str, pa.Schema]":
     return {
         "entities": pa.schema([
             ("id", text), ("label", text), ("description", text), ("title", text), ("classes", texts),
-            ("created", text), ("created_property", text),
+            ("created", text), ("created_property", text), ("revision", pa.int64()), ("modified", text),
         ]),
         "statements": pa.schema([
             ("subject", text), ("property", text), ("statement_id", text), ("rank", text), ("datatype", text),
             ("snak", text), ("value_type", text), ("value", text), ("value_extra", text),
             ("value_precision", pa.int8()), ("value_calendar", text), ("start", date), ("end", date), ("point", date),
-            ("qualifiers", text),
+            ("qualifiers", text), ("references", text),
         ]),
         "properties": pa.schema([
             ("id", text), ("label", text), ("description", text), ("datatype", text), ("classes", texts),

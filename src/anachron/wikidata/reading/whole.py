@@ -49,7 +49,7 @@ def check_bad(dump: Dump, work: Place, ranges: list[dict[str, Any]], most_bad: f
         if range_["range"] in damaged or (not dump.seekable and range_["range"] >= damaged[0]):
             remove_file(range_folder(work, range_["range"]) / "done.json")
     raise DataError(
-        f"{dump.path}: {bad:,} of {lines:,} lines ({_percent(bad, lines)}; {_percent(lost, text)} of the bytes) hold "
+        f"{dump}: {bad:,} of {lines:,} lines ({_percent(bad, lines)}; {_percent(lost, text)} of the bytes) hold "
         f"no entity that can be read, above the {most_bad:g} % of --most-bad; the first in the text: {places}; compare "
         "the file with its published checksum, fetch it again and repeat the command, or let them go with a higher "
         "--most-bad"
@@ -93,15 +93,15 @@ def in_order(
         what = "its end" if missing is None else f"range {missing}"
         if elsewhere is not None:
             raise DataError(
-                f"{dump.path}: {what} is not in {elsewhere}, though every worker is done: the machines of the cluster "
+                f"{dump}: {what} is not in {elsewhere}, though every worker is done: the machines of the cluster "
                 "do not share that folder; give --out s3://BUCKET/FOLDER, or a folder that all of them share"
             )
-        raise DataError(f"{dump.path}: {what} was not read; repeat the command")
+        raise DataError(f"{dump}: {what} was not read; repeat the command")
     last = min(number for number, range_ in done.items() if range_["last"])
     ranges = [range_ for number, range_ in done.items() if number <= last]
     if dump.compression == "bz2" and dump.layout == "lines":
         check_chains(dump.path, dump.size, [range_["chain"] for range_ in ranges])
-    if dump.layout == "lines":
+    if dump.layout != "document":
         _check_brackets(dump, ranges)
     return ranges
 
@@ -111,13 +111,13 @@ def _check_brackets(dump: Dump, ranges: list[dict[str, Any]]) -> None:
     opens, closes, lines = (sum(range_[key] for range_ in ranges) for key in ("opens", "closes", "lines"))
     first = next((range_["first_line"] for range_ in ranges if range_["first_line"]), "")
     last = next((range_["last_line"] for range_ in reversed(ranges) if range_["last_line"]), "")
-    if (first == "[" and last != "]") or any(range_["cut"] for range_ in ranges):
+    if dump.layout == "lines" and ((first == "[" and last != "]") or any(range_["cut"] for range_ in ranges)):
         what = "the array has no closing ']'" if first == "[" else "the last line is no whole entity"
         raise DataError(
-            f"{dump.path} is cut off after {text:,} bytes of JSON and {lines:,} entities: {what}; fetch the rest of "
+            f"{dump} is cut off after {text:,} bytes of JSON and {lines:,} entities: {what}; fetch the rest of "
             "it, then repeat the command"
         )
     if opens != closes:
         raise DataError(
-            f"{dump.path} has {opens} lines '[' and {closes} lines ']': a part of the array is missing; fetch it again"
+            f"{dump} has {opens} lines '[' and {closes} lines ']': a part of the array is missing; fetch it again"
         )

@@ -18,17 +18,26 @@ from anachron.io.files import Json
 from anachron.io.tables import scan_parquet
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.facts import selection_of
-from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_rows, find_lookups, read_popularity
+from anachron.wikidata.selection.lookups import (
+    Lookups,
+    barred_among,
+    entity_rows,
+    find_lookups,
+    has_popularity,
+    read_popularity,
+)
 from anachron.wikidata.selection.rules import Reason, Rules, Selection, Step
 from anachron.wikidata.selection.select import check_tables, select_facts
 from anachron.wikidata.selection.stages import (
     Cut,
     cut_stage,
     entity_stage,
+    no_minimum,
     period_stage,
     popularity_stage,
     restrictive_pattern,
     row_stage,
+    with_popularity,
 )
 
 ABOUT = ["id", "label", "description", "title", "classes", "created"]
@@ -131,7 +140,11 @@ def _judged(snapshot: Snapshot, id: str, cut: Cut, rules: Rules, lookups: Lookup
     barred = barred_among(about, snapshot, settings.barred_words)
     judged = row_stage(of_entity.lazy(), about, barred, lookups, rules).collect()
     stages: list[Any] = [lambda alive: period_stage(alive, rules), lambda alive: entity_stage(alive, about, rules)]
-    if settings.popularity:
+    if no_minimum(settings, cut):
+        stays = pl.lit(None, judged.schema["dropped"]).alias("dropped")
+        if has_popularity(snapshot):
+            stages.append(lambda alive: with_popularity(alive, read_popularity(snapshot, ids)).with_columns(stays))
+    elif settings.popularity:
         views = read_popularity(snapshot, ids)
         stages.append(lambda alive: popularity_stage(alive, views, rules))
         stages.append(lambda alive: cut_stage(alive, cut, rules))

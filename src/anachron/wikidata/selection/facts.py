@@ -5,16 +5,18 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from anachron.core.errors import ConfigError, DataError
+from anachron.data.facts import as_own_facts
 from anachron.io.cluster import Spread
 from anachron.io.files import Json, file_fingerprint, read_json, write_manifest
 from anachron.io.stores import Place, place
 from anachron.io.tables import write_table
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
-from anachron.wikidata.selection.lookups import missing_rules
+from anachron.wikidata.selection.lookups import has_popularity, missing_objects, missing_rules
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.rules import preset as preset_named
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
-from anachron.wikidata.selection.stages import Cut
+from anachron.wikidata.selection.stages import Cut, no_minimum
+from anachron.wikidata.topic.aliases import with_aliases
 
 COMMAND = "build facts"
 
@@ -30,14 +32,17 @@ def build_facts(
 ) -> Selected:
     """Select the facts of a snapshot and write them (.parquet or .jsonl) with ``<out>.manifest.json``.
 
+    A .csv is a file of facts as `anachron.check` reads it (`as_own_facts`), of a topic with other names of objects.
     settings: by default those of TimeStress; see `selection_named`. preset: the name that they started from, for the
     manifest. warn: told what a reader of the facts must know.
 
     Raises `DataError` when nothing is left, naming the step that dropped the last statements; then nothing is written.
     """
     snapshot, out, settings = open_snapshot(snapshot), place(out), settings or Selection()
-    if out.suffix not in (".parquet", ".jsonl"):
-        raise ConfigError(f"{out}: facts may hold lists; write .parquet or .jsonl")
+    if out.suffix not in (".parquet", ".jsonl", ".csv"):
+        raise ConfigError(f"{out}: write .csv for check, .parquet or .jsonl for verbalize")
+    if settings.still_held and out.suffix != ".csv":
+        raise ConfigError(f"{out}: questions of verbalize need an end, and these facts may have none; write a .csv")
     if snapshot.folder.resolve() in out.resolve().parents:
         raise ConfigError(f"{out} lies in the snapshot itself; choose another --out")
     if snapshot.manifest["options"].get("limit") is not None:
@@ -51,21 +56,29 @@ def build_facts(
     if not selected.facts.height:
         raise DataError(f"no fact of {snapshot.folder} is left: {_why_none(snapshot, selected.steps)}")
     read = [snapshot.folder / "manifest.json"]
-    if settings.popularity:
+    if settings.popularity and has_popularity(snapshot):
         read.append(snapshot.folder / "popularity.parquet")
     inputs = {str(path): file_fingerprint(path) for path in read}
-    write_table(out, selected.facts)
+    table = selected.facts
+    if out.suffix == ".csv":
+        table = as_own_facts(with_aliases(snapshot, table))
+        if alike := selected.facts.height - table.height:
+            warn(f"{alike:,} facts are left out of {out}: in them one name stands for two entities")
+    write_table(out, table)
     parameters = {"preset": preset, **asdict(settings)}
     counts = {"facts": selected.facts.height, "cut": selected.cut.as_json(), "steps": selected.steps}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
-    if settings.lowers_threshold and selected.facts.height <= settings.more_than:
-        warn(f"not more than {settings.more_than:,} facts have page views, so all of these are kept")
+    if no_minimum(settings, selected.cut):
+        unknown = selected.facts["popularity"].null_count()
+        warn(f"not more than {settings.more_than:,} facts, so all are kept, {unknown:,} without page views among them")
     return selected
 
 
 def _why_none(snapshot: Snapshot, steps: list[Json]) -> str:
     """Why nothing was selected, and what to do."""
     why = emptied_by(steps)
+    if (missing := missing_objects(snapshot)) is not None:
+        return f"{why}; {missing}"
     if any(step["statements_in"] for step in steps):
         return f"{why}; change what that step asks for, or look at single entities with `anachron wikidata explain`"
     options = snapshot.manifest["options"]
@@ -104,7 +117,8 @@ def selection_of(facts: Place, snapshot: Snapshot) -> tuple[Selection, Cut]:
     if set(given) != known:
         raise DataError(f"{facts} was selected by another version of Anachron; repeat `anachron {COMMAND}`")
     views = snapshot.folder / "popularity.parquet"
-    if given["popularity"] and not (views.is_file() and file_fingerprint(views) in manifest["inputs"].values()):
+    known_views = {name: known for name, known in manifest["inputs"].items() if name.endswith(views.name)}
+    if given["popularity"] and [*known_views.values()] != ([file_fingerprint(views)] if views.is_file() else []):
         raise ConfigError(
             f"{facts} was cut by other page views than {views} holds now; repeat `anachron {COMMAND}` and name its file"
         )

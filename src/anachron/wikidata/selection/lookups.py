@@ -76,15 +76,50 @@ def missing_rules(snapshot: Snapshot, used: Iterable[str] | None = None) -> str 
     """
     known = set(snapshot.properties()["id"])
     used = _relations(snapshot) if used is None else set(used)
-    absent = sorted(used - known, key=lambda id: (len(id), id))
+    absent = _in_order(used - known)
     if not absent:
         return None
     return (
         f"{snapshot.folder} holds {len(known):,} property entities and lacks those of {len(absent):,} of the "
-        f"{len(used):,} relations of its statements ({', '.join(absent[:3])}{', ...' if absent[3:] else ''}): of these "
+        f"{len(used):,} relations of its statements ({_first(absent, 3)}): of these "
         "the rules on meta properties, restrictive qualifiers and functional relations drop nothing; to try things on, "
         "ingest a whole dump with --entities, which keeps all properties"
     )
+
+
+NAMED = 20  # ids that a command is written out for
+
+
+def missing_objects(snapshot: Snapshot) -> str | None:
+    """What to tell of a small snapshot that lacks most of the items which its statements name, as a single entity's
+    does: which, and the command that fetches them. Else None."""
+    if snapshot.buckets > 1:
+        return None
+    part = snapshot.part("statements", 0)
+    with readable(part):
+        rows = scan_parquet(part).select("subject", "property", "value", "value_type").collect()
+    items = (pl.col("value_type") == "entity") & pl.col("value").str.starts_with("Q")
+    named, subjects = set(rows.filter(items)["value"]), _in_order(rows["subject"].unique())
+    absent = _in_order(missing_from(snapshot, named))
+    if 2 * len(absent) <= len(named):
+        return None
+    relations = _in_order(set(rows["property"]) - set(snapshot.properties()["id"]))
+    also = f", nor {len(relations):,} of its relations ({_first(relations, 3)})" if relations else ""
+    file = snapshot.manifest["dump"]["name"]
+    ids = ",".join(subjects) if len(subjects) <= NAMED else f"IDS.txt (its {len(subjects):,} subjects, one a line)"
+    return (
+        f"{len(absent):,} of the {len(named):,} items that {file} names are not in it ({_first(absent, 5)})"
+        f"{also}: facts need their labels; fetch them with `anachron wikidata fetch "
+        f"--items {ids} --out needed`, then ingest {file} and needed/topic.json.gz together"
+    )
+
+
+def _in_order(ids: Iterable[str]) -> list[str]:
+    return sorted(ids, key=lambda id: (len(id), id))
+
+
+def _first(ids: list[str], few: int) -> str:
+    return ", ".join([*ids[:few], *(["..."] if ids[few:] else [])])
 
 
 def _relations(snapshot: Snapshot) -> set[str]:
@@ -151,10 +186,14 @@ def _has_class(barred: Iterable[str]) -> pl.Expr:
 REPEAT = "repeat `anachron wikidata pageviews`"
 
 
+def has_popularity(snapshot: Snapshot) -> bool:
+    return (snapshot.folder / "popularity.parquet").is_file()
+
+
 def scan_popularity(snapshot: Snapshot) -> pl.LazyFrame:
     """``id, popularity`` of all entities with views. Raises `DataError` for a snapshot without them or broken ones."""
     path = snapshot.folder / "popularity.parquet"
-    if not path.is_file():
+    if not has_popularity(snapshot):
         raise DataError(
             f"{snapshot.folder} has no popularity.parquet; make it with `anachron wikidata pageviews`, or select with "
             "--no-popularity"

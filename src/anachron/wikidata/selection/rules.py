@@ -42,6 +42,8 @@ class Selection:
     top_per_relation: keep that many of each relation, the most popular.
     per_stratum: keep that many of each power of ten of popularity (below 10, from 10, from 100, ...), drawn by their
         ids, which are hashes: rare facts too, which a least popularity leaves out (TimeStress, limitations).
+    still_held: facts without an end too, if no other value of their subject and relation is preferred to them, as
+        Wikidata marks what holds now.
     class_depth: how many edges, P31 first and P279 after it, lead at most from a property to a class that counts as
         its own.
     barred_words: an entity with a class whose label contains one of these is a page of the wiki, not a thing.
@@ -60,6 +62,7 @@ class Selection:
     more_than: int = 2000
     top_per_relation: int | None = None
     per_stratum: int | None = None
+    still_held: bool = False
     class_depth: int = 4
     barred_words: tuple[str, ...] = ("Wikimedia", "template")
 
@@ -119,6 +122,8 @@ PRESETS: dict[str, Selection] = {
         least_days=732,
         top_per_relation=100,
     ),
+    # every dated fact, as a check of what a model knows today wants them
+    "dated": Selection(several_periods="keep", ended_before=10_000, least_days=1, popularity=False, still_held=True),
 }
 
 
@@ -251,13 +256,19 @@ def _period_steps(settings: Selection) -> list[_Written]:
     if (first := settings.first_year) is not None:
         early = (f"it starts before {first}", col("start_year") < first)
         since.append((f"started since {first}", "periods", [early]))
+    no_end, no_date = ("there is no end: it still holds", col("end_kind") == "open"), col("end_date").is_null()
+    if settings.still_held:
+        preferred = col("rank") == "preferred"
+        replaced = (col("end_kind") == "open") & ~preferred & preferred.any().over("subject", "property")
+        no_end = ("no end is stated, but another value is preferred", replaced)
+        no_date &= col("end_kind") != "open"
     closed: _Written = (
-        "closed periods",
+        "known starts" if settings.still_held else "closed periods",
         "periods",
         [
             ("the end is not stated", col("end_kind") == "absent"),
             ("the end is unknown", col("end_kind") == "unknown"),
-            ("there is no end: it still holds", col("end_kind") == "open"),
+            no_end,
             ("the start is not stated", col("start_kind") == "absent"),
             ("the start is unknown", col("start_kind") == "unknown"),
             ("there is no start", col("start_kind") == "open"),
@@ -271,7 +282,7 @@ def _period_steps(settings: Selection) -> list[_Written]:
             "periods",
             [
                 ("it has several starts or ends", pl.max_horizontal("start_values", "end_values") > 1),
-                ("start or end is no date", pl.any_horizontal(col("start_date", "end_date").is_null())),
+                ("start or end is no date", col("start_date").is_null() | no_date),
                 ("start or end is coarser than a year", pl.min_horizontal("start_precision", "end_precision") < 9),
             ],
         ),

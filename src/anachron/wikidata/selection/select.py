@@ -18,9 +18,25 @@ from anachron.io.stores import Place, remove_tree
 from anachron.io.tables import write_table
 from anachron.text.kinds import kind_of
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
-from anachron.wikidata.selection.lookups import Lookups, all_barred, entity_rows, find_lookups, read_popularity
+from anachron.wikidata.selection.cited import with_citations
+from anachron.wikidata.selection.lookups import (
+    Lookups,
+    all_barred,
+    entity_rows,
+    find_lookups,
+    has_popularity,
+    read_popularity,
+)
 from anachron.wikidata.selection.rules import Rules, Selection, Stage
-from anachron.wikidata.selection.stages import Cut, cut_stage, entity_stage, find_cut, period_stage, popularity_stage
+from anachron.wikidata.selection.stages import (
+    Cut,
+    cut_stage,
+    entity_stage,
+    find_cut,
+    period_stage,
+    popularity_stage,
+    with_popularity,
+)
 from anachron.wikidata.selection.tally import (
     Tally,
     alive_rows,
@@ -65,13 +81,15 @@ def select_facts(
     work: a folder that all workers see, for a temporary table; by default this machine's folder for such.
 
     Memory holds a slice of statements, the dated ones of a bucket, and all that have a closed period long enough. The
-    same facts come out whatever the number of workers and buckets. Raises `DataError` when the snapshot has no page
+    same facts come out whatever the number of workers and buckets. Where a least popularity is searched for and
+    there are not more facts than shall pass, all are kept. Raises `DataError` when the snapshot has no page
     views and popularity is to decide, and when its tables cannot be read or do not hold what its manifest says.
     """
     rules = Rules(settings, snapshot.wiki)
     spread = spread or Spread()
     check_tables(snapshot)
-    if settings.popularity:
+    small = snapshot.buckets == 1 and settings.lowers_threshold  # it may have too few facts to need any
+    if settings.popularity and (has_popularity(snapshot) or not small):
         read_popularity(snapshot, ())  # before the long part
     with connected(spread.ray, spread.workers), _work_folder(work) as folder:
         check_shared([snapshot.folder / "manifest.json"], folder, spread.ray)
@@ -139,17 +157,22 @@ class _Selecting:
         ids = pl.concat([alive["subject"], alive["value"]]).unique().to_list()
         about = entity_rows(self.snapshot, ids, ["id", "label", "description", "created", "classes"])
         alive = self._stage(entity_stage(alive, about, self.rules), "entities")
-        if self.rules.settings.popularity:
+        settings = self.rules.settings
+        few = settings.lowers_threshold and alive.height <= settings.more_than
+        if settings.popularity and not few:
             views = read_popularity(self.snapshot, ids)
             alive = self._stage(popularity_stage(alive, views, self.rules), "popularity")
-            cut = find_cut(alive, self.rules.settings)
+            cut = find_cut(alive, settings)
             alive = self._stage(cut_stage(alive, cut, self.rules), "cut")
         else:
             cut = Cut()
-            names = ("popularity", "subject_popularity", "object_popularity")
-            alive = alive.with_columns(pl.lit(None, pl.Float64).alias(name) for name in names)
+            views = pl.DataFrame(schema={"id": pl.String, "popularity": pl.Float64})
+            if settings.popularity and has_popularity(self.snapshot):
+                views = read_popularity(self.snapshot, ids)
+            alive = with_popularity(alive, views)
         kinds = {id: kind_of(classes or ()) for id, classes in about.select("id", "classes").iter_rows()}
-        return Selected(_as_facts(alive, self.rules.settings, kinds), self._steps(), cut)
+        cited = with_citations(self.snapshot, alive)
+        return Selected(_as_facts(cited, settings, kinds), self._steps(), cut)
 
     def _buckets(self) -> Iterator[pl.DataFrame]:
         """The rows of each bucket that the first two stages leave, in order, while counting the others."""

@@ -80,7 +80,10 @@ def period_stage(alive: pl.DataFrame, rules: Rules) -> pl.DataFrame:
             parts.field("precision").fill_null(YEAR_PRECISION).alias(f"{side}_precision"),
             parts.field("values").fill_null(0).alias(f"{side}_values"),
             parts.field("raw").alias(f"{side}_raw"),
-        ).with_columns(_boundary_key(side).alias(f"{side}_key"))
+        )
+        if side == "end" and rules.settings.still_held:  # an end that is not stated is none
+            frame = frame.with_columns(pl.col("end_kind").replace("absent", "open"))
+        frame = frame.with_columns(_boundary_key(side).alias(f"{side}_key"))
     key = pl.struct("start_key", "end_key")
     counted = key
     if rules.settings.several_periods == "drop-closed":
@@ -185,32 +188,38 @@ def entity_stage(alive: pl.DataFrame, entities: pl.DataFrame, rules: Rules) -> p
         frame = frame.join(of_side, on=column, how="left", maintain_order="left")
     names = {"property_label": "relation_label", "property_description": "relation_description"}
     frame = frame.rename(names).with_columns(pl.col("object_there").is_null().alias("object_missing"))
-    ids = [fact_id(*row) for row in frame.select(*TRIPLE, "start_date", "end_date").iter_rows()]
+    dates = pl.col("start_date", "end_date").fill_null("")
+    ids = [fact_id(*row) for row in frame.select(*TRIPLE, dates).iter_rows()]
     frame = frame.with_columns(pl.Series("fact_id", ids, pl.String))
     return rules.judge(frame.drop("subject_there", "object_there"), "entities")
 
 
 def popularity_stage(alive: pl.DataFrame, popularity: pl.DataFrame, rules: Rules) -> pl.DataFrame:
-    """Verdicts on page views. popularity: ``id, popularity`` (median monthly views).
+    """Verdicts on page views, with the columns of `with_popularity`."""
+    return rules.judge(with_popularity(alive, popularity), "popularity")
 
-    Adds ``subject_popularity, object_popularity`` and ``popularity``, their geometric mean.
+
+def with_popularity(alive: pl.DataFrame, popularity: pl.DataFrame) -> pl.DataFrame:
+    """Facts with ``subject_popularity, object_popularity`` and ``popularity``, their geometric mean.
+
+    popularity: ``id, popularity`` (median monthly views).
     """
     views = popularity.select("id", "popularity")
     subject = views.rename({"id": "subject", "popularity": "subject_popularity"})
     object_ = views.rename({"id": "value", "popularity": "object_popularity"})
-    frame = (
+    return (
         alive.join(subject, on="subject", how="left", maintain_order="left")
         .join(object_, on="value", how="left", maintain_order="left")
         .with_columns((pl.col("subject_popularity") * pl.col("object_popularity")).sqrt().alias("popularity"))
     )
-    return rules.judge(frame, "popularity")
 
 
 @dataclass(frozen=True)
 class Cut:
     """Where popularity cuts, which depends on all facts at once.
 
-    threshold: least popularity. last: relation -> popularity and id of the last of its facts that is kept, where it
+    threshold: least popularity; None where a search for one found too few facts to cut any, so that those without page
+    views stay too. last: relation -> popularity and id of the last of its facts that is kept, where it
     has more than the settings want. strata: power of ten of the popularity -> id of the last of its facts that is
     drawn, likewise.
     """
@@ -228,6 +237,11 @@ class Cut:
     def from_json(cls, value: dict[str, Any]) -> "Cut":
         strata = {int(power): id for power, id in value.get("strata", {}).items()}
         return cls(value["threshold"], {relation: (p, f) for relation, (p, f) in value["last"].items()}, strata)
+
+
+def no_minimum(settings: Selection, cut: Cut) -> bool:
+    """Whether all facts stay, as there are not more than the search for a least popularity shall leave."""
+    return settings.lowers_threshold and cut.threshold is None
 
 
 # The power of ten of a popularity, 0 below ten: its logarithm is rounded first, as that of 1,000 may lie below 3.

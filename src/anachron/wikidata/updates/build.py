@@ -29,6 +29,7 @@ from anachron.wikidata.updates.neighbours import find_neighbours
 from anachron.wikidata.updates.popularity import kept_levels, log_popularity
 from anachron.wikidata.updates.redirects import merged_by, write_redirects
 from anachron.wikidata.updates.slices import buckets_within, split
+from anachron.wikidata.updates.sources import sources_of
 from anachron.wikidata.updates.table import EVERY, REPLACED, replacements, updates_table
 from anachron.wikidata.updates.triples import Side, day_of, open_side, relation_types, update_steps
 from anachron.wikidata.updates.words import put_in_words
@@ -82,6 +83,7 @@ class UpdateSettings:
 class Built:
     """What `build_updates` wrote.
 
+    sources: what each object of an update can be cited by (`anachron.wikidata.updates.sources.SOURCES`).
     steps: of the cleaning, ``{"old": [...], "new": [...]}`` as `anachron.wikidata.selection.tally.count_steps`. counts:
     the rest of what was counted on the way.
     """
@@ -89,13 +91,14 @@ class Built:
     updates: pl.DataFrame
     replacements: pl.DataFrame
     created: pl.DataFrame
+    sources: pl.DataFrame
     steps: dict[str, list[Json]]
     counts: Json
 
 
 def companions(out: Place) -> dict[str, Place]:
-    """The files beside the updates: the replacement subset, the new entities, the card."""
-    named = {name: out.with_name(f"{out.stem}.{name}{out.suffix}") for name in ("replacements", "entities")}
+    """The files beside the updates: the replacement subset, the new entities, the sources of all objects, the card."""
+    named = {name: out.with_name(f"{out.stem}.{name}{out.suffix}") for name in ("replacements", "entities", "sources")}
     return named | {"card": card_of(out)}
 
 
@@ -216,6 +219,7 @@ def build_updates(
             updates,
             replacements(updates, settings.seed),
             created_of(comparison),
+            sources_of(worded, updates, old, new),
             {side: _steps(buckets, side, comparison.steps) for side in ("old", "new")},
             _all_counts(buckets, counts) | {"merged": {"given": len(redirects or {}), "followed": len(merged)}},
         )
@@ -299,14 +303,17 @@ def _write(
     files = companions(out)
     write_table(files["replacements"], built.replacements)
     write_table(files["entities"], built.created)
+    write_table(files["sources"], built.sources)
     inputs = {str(path): file_fingerprint(path) for path in sources}
     dates = {"old_date": old.manifest["date"], "new_date": new.manifest["date"]}
     parameters = {**dates, **asdict(settings)}
     write_table(out, built.updates)
     counts = {"statistics": statistics(built.updates), "steps": built.steps, **built.counts}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
-    for name, table in (("replacements", built.replacements), ("entities", built.created)):
+    tables = {"replacements": built.replacements, "entities": built.created, "sources": built.sources}
+    for name, table in tables.items():
         write_manifest(
             files[name], command=COMMAND, parameters=parameters, inputs=inputs, counts={"rows": table.height}
         )
-    write_bytes(files["card"], card(out.name, built.updates, built.replacements, parameters, counts).encode())
+    about = card(out.name, built.updates, built.replacements, parameters, counts, [old.manifest, new.manifest])
+    write_bytes(files["card"], about.encode())

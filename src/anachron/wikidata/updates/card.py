@@ -3,7 +3,7 @@
 import polars as pl
 
 from anachron.core.facts import SCENARIOS
-from anachron.data.card import number, steps_table
+from anachron.data.card import licence, number, steps_table
 from anachron.io.files import Json
 from anachron.io.tables import markdown_table
 
@@ -22,14 +22,17 @@ PUBLISHED: dict[str, dict[str, int]] = {
 }  # fmt: skip
 
 
-def card(name: str, updates: pl.DataFrame, replaced: pl.DataFrame, parameters: Json, counts: Json) -> str:
-    """The card as Markdown.
+def card(
+    name: str, updates: pl.DataFrame, replaced: pl.DataFrame, parameters: Json, counts: Json, snapshots: list[Json]
+) -> str:
+    """The card as Markdown. snapshots: the manifests of both.
 
     counts: of the manifest: ``steps`` of both snapshots, ``triples, changes, groups, subjects, created, judged``.
     """
     sections = [
         f"# Updates: {name}\n",
         f"What became true, became false or stayed between {parameters['old_date']} and {parameters['new_date']}.\n",
+        licence(snapshots),
         "## Numbers\n",
         _numbers(updates, replaced),
         "## Relations\n",

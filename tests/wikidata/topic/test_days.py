@@ -1,0 +1,205 @@
+"""A topic on two days: its updates are those of two dumps that hold the same states."""
+
+import json
+import statistics
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from anachron.cli.main import run_command
+from anachron.core.errors import ConfigError
+from anachron.data.own.files import read_given_facts
+from anachron.wikidata.fetching.web import FetchSettings
+from anachron.wikidata.reading.ingest import ingest
+from anachron.wikidata.reading.settings import IngestSettings
+from anachron.wikidata.topic.choose import topic_of
+from anachron.wikidata.topic.days import fetch_days
+from anachron.wikidata.topic.fetch import TopicSettings, fetch_topic
+from anachron.wikidata.updates.build import UpdateSettings, build_updates
+from anachron.wikidata.views.popularity import compute_popularity
+from wikidata.topic.changes import MONTHS, NEW, OLD, QUERY, STATES, WORLD, dump_of
+from wikidata.wikibase import Redirect, serving
+
+FILES = tuple(f"updates.{part}parquet" for part in ("", "replacements.", "entities.", "sources."))
+
+
+@pytest.fixture(scope="module")
+def running():
+    with serving(WORLD) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running, tmp_path, monkeypatch):
+    running.fail()
+    monkeypatch.setenv("ANACHRON_CONTACT", "test@example.org")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return running
+
+
+def options(server) -> tuple[str, ...]:
+    return ("--site", server.url, "--sparql", f"{server.url}/sparql", "--views", f"{server.url}/api/rest_v1")
+
+
+def run(*words: object) -> int:
+    return run_command(list(map(str, words)), debug=False)
+
+
+def merged() -> dict[str, str]:
+    last = {id: revisions[-1].content for id, revisions in WORLD.entities.items()}
+    return {id: content.to for id, content in last.items() if isinstance(content, Redirect)}
+
+
+def of_dumps(folder: Path, items: list[str], popularity: bool) -> dict[str, pl.DataFrame]:
+    """The updates by two dumps, a list of the items, a list of what was merged, and files of page views."""
+    for day in (OLD, NEW):
+        dump = dump_of(folder / f"{day}.json.gz", day)
+        ingest(dump, folder / day, IngestSettings(day, "all", entities=frozenset(items)))
+    files = []
+    for month in MONTHS:
+        files.append(folder / f"pageviews-{month.replace('-', '')}-user")
+        lines = [f"{p} {t} 1 desktop {v[month]}\n" for (p, t), v in WORLD.views.items() if month in v]
+        files[-1].write_text("".join(sorted(lines)))
+    if popularity:
+        compute_popularity(folder / NEW, files)
+    settings = UpdateSettings(popularity=popularity, neighbours=5)
+    build_updates(folder / OLD, folder / NEW, folder / FILES[0], settings, redirects=merged())
+    return {name: pl.read_parquet(folder / name) for name in FILES}
+
+
+@pytest.mark.parametrize(
+    ("topic", "items", "popularity"),
+    [
+        (QUERY, STATES[:6], False),  # the query service knows the present, where the last is none
+        (",".join(STATES), STATES, False),
+        pytest.param(QUERY, STATES[:6], True, marks=pytest.mark.full),
+    ],
+)
+def test_updates_are_those_of_two_dumps(server, tmp_path, topic, items, popularity, capsys, monkeypatch):
+    expected = of_dumps(tmp_path, items, popularity)
+    out = tmp_path / "topic" / FILES[0]
+    words = ("--topic", topic, "--old-date", OLD, "--new-date", NEW, "--neighbours", 5, *options(server))
+    flag = () if popularity else ("--no-popularity",)
+    assert run("build", "updates", *words, *flag, "--out", out) == 0
+    for name in FILES:
+        assert pl.read_parquet(out.with_name(name)).equals(expected[name]), name
+    kinds = expected[FILES[0]].select(pl.col("subject").struct.field("id"), "scenario").rows()
+    assert sorted(kinds) == [("Q101", "ReplaceObject"), ("Q104", "ReplaceObject"), ("Q106", "AddRelation")]
+    err = capsys.readouterr().err
+    assert ("SELECT DISTINCT ?item WHERE {" in err) == (topic == QUERY)
+    assert "merged items:" in err
+    card = (out.parent / "updates.parquet.card.md").read_text()
+    assert topic in card or f"{len(items):,} items" in card
+    # the same command finds all of it there, without the network and without a contact
+    before = len(server.requests())
+    monkeypatch.delenv("ANACHRON_CONTACT")
+    assert run("build", "updates", *words, *flag, "--out", out) == 0
+    assert len(server.requests()) == before
+
+
+def test_a_query_is_asked_once_and_both_days_have_its_items(server, tmp_path):
+    settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
+    days = fetch_days(topic_of(QUERY), tmp_path, OLD, "today", settings)
+    kinds = [one.path for one in server.requests()]
+    assert kinds.count("/sparql") == 1
+    chosen = [one.manifest["topic"]["chosen"] for one in (days.old, days.new)]
+    assert [one["words"] for one in chosen] == [QUERY, QUERY]
+    assert chosen[0]["query"] == chosen[1]["query"]
+    own = [set(one.outcomes.filter(pl.col("part") == "topic")["id"]) for one in (days.old, days.new)]
+    assert own[0] == own[1] == set(STATES) - {"Q107"}  # the query service knows the present, where that one is none
+    assert days.merged == {"Q212": "Q218"}
+    assert days.old.manifest["date"] == OLD < days.new.manifest["date"]
+    # what was the same on both days is fetched once
+    asked = [
+        one.params["ids"].split("|") for one in server.requests() if one.params.get("props", "").startswith("info|")
+    ]
+    fetched = [id for ids in asked for id in ids]
+    assert fetched.count("Q103") == 1
+    assert fetched.count("P6") == 1
+
+
+def test_words_are_understood_by_the_services_own_mapping(server, tmp_path):
+    settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
+    found = fetch_topic(topic_of(f"{QUERY},P36 since 2024"), tmp_path / "t", settings)
+    # heads that came, or went, in 2024 or later
+    assert found.outcomes.filter(pl.col("part") == "topic")["id"].to_list() == ["Q101", "Q102", "Q104", "Q106"]
+    assert found.manifest["topic"]["chosen"]["words"] == "instances of Q3624078 with P6,P36 since 2024"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [(NEW, OLD, "the old one must be earlier"), ("today", "today", "the old one"), ("2024", NEW, "as YYYY-MM-DD")],
+)
+def test_days_that_cannot_be_are_refused_before_anything_is_asked(server, tmp_path, old, new, message):
+    before = len(server.requests())
+    settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"))
+    with pytest.raises(ConfigError, match=message):
+        fetch_days(topic_of("Q101"), tmp_path, old, new, settings)
+    assert len(server.requests()) == before
+
+
+def test_facts_of_a_topic_are_a_file_of_facts(server, tmp_path, capsys):
+    out = tmp_path / "facts.csv"
+    assert run("build", "facts", "--topic", QUERY, "--as-of", NEW, *options(server), "--out", out) == 0
+    table = pl.read_csv(out, infer_schema=False)
+    rows = {(one["subject_id"], one["object_id"]): one for one in table.iter_rows(named=True)}
+    assert set(table["relation_id"]) == {"P6"}  # those that the topic names, not the capitals
+    expected = {
+        "subject": "Aland", "relation": "head of government", "object": "Person A", "start": "2010-01-01",
+        "end": "2019-01-01", "subject_id": "Q101", "relation_id": "P6", "object_id": "Q201",
+        "aliases": "A the First|Dr A", "other_objects": "2", "statement_id": "s-Q201-2010-01-01",
+        "subject_revision": "1011", "subject_modified": "2024-09-09T09:09:09Z",
+    }  # fmt: skip
+    assert rows["Q101", "Q201"] == expected
+    given = {one.fact.object_id: one for one in read_given_facts(out).facts}
+    assert given["Q201"].aliases == ("A the First", "Dr A")
+    assert (rows["Q101", "Q215"]["start"], rows["Q101", "Q215"]["end"]) == ("2024-02-01", None)
+    assert ("Q104", "Q217") not in rows  # of after that day
+    assert "--as-of 2025-06-30" in capsys.readouterr().err  # of the check that comes next
+    manifest = json.loads((tmp_path / "facts.csv.manifest.json").read_text())
+    assert manifest["parameters"]["preset"] == "dated"
+    assert (tmp_path / "facts.topic" / "topic.json.gz").is_file()
+    capsys.readouterr()
+    other = QUERY.replace("P6", "P36")
+    assert run("build", "facts", "--topic", other, "--as-of", NEW, *options(server), "--out", out) == 2
+    assert "is there already, and another command or other inputs made it" in capsys.readouterr().err
+
+
+def test_a_timestress_of_a_topic(server, tmp_path):
+    out = tmp_path / "ts"
+    words = ("--topic", ",".join(STATES[:5]), "--date", NEW, "--templates", "--ended-before", "2025", "--out", out)
+    assert run("build", "timestress", *words, "--no-popularity", *options(server)) == 0
+    without = pl.read_parquet(out / "timestress.parquet")
+    assert without["SubjectLabel"].n_unique() == 5
+    assert run("build", "timestress", *words[:-1], tmp_path / "viewed", *options(server)) == 0
+    viewed = pl.read_parquet(tmp_path / "viewed" / "timestress.parquet")
+    popularity = viewed.select("SubjectLabel", "SubjectPop").unique().drop_nulls()
+    assert 0 < popularity.height < 5  # some have no views
+    for title, number in popularity.iter_rows():
+        found = WORLD.views["en.wikipedia", title]
+        first = min(MONTHS.index(month) for month in found)
+        assert number == statistics.median([found.get(month, 0) for month in MONTHS[first:]])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("build", "facts", "--out", "f.csv"), "name a snapshot, or say a topic"),
+        (("build", "facts", "S", "--items", "Q1", "--out", "f.csv"), "name a snapshot, or say a topic"),
+        (("build", "facts", "--items", "Q1", "--topic", "Q1", "--out", "f.csv"), "--topic 'Q1' says the whole topic"),
+        (("build", "facts", "S", "--as-of", "2024-01-01", "--out", "f.csv"), "--as-of 2024-01-01 is for a topic"),
+        (
+            ("build", "updates", "--old", "S", "--new", "T", "--old-date", NEW, "--out", "u.parquet"),
+            "give two snapshots",
+        ),
+        (("build", "updates", "--items", "Q1", "--out", "u.parquet"), "--old-date 2024-01-01 --new-date today"),
+        (("build", "updates", "--old", "S", "--out", "u.parquet"), "give two snapshots, --old and --new, or a topic"),
+        (("build", "timestress", "--templates", "--out", "t"), "give a dump, page views and --date, or a topic"),
+        (("build", "timestress", "D", "--items", "Q1", "--templates", "--out", "t"), "give a dump, page views"),
+    ],
+)
+def test_what_is_neither_is_refused(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(*words) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,48 @@
+"""What is kept of answers: all of one or nothing, runs apart, entities shared."""
+
+import os
+import sqlite3
+
+import pytest
+
+from anachron.core.errors import DataError
+from anachron.wikidata.topic.kept import Kept, default_cache, file_of
+
+
+def test_an_answer_is_there_as_a_whole_or_not_at_all(tmp_path):
+    with Kept(tmp_path / "kept.sqlite", "one") as kept:
+        with kept.answer():
+            kept.put("outcome", "Q1", {"state": "found"})
+            kept.put_entity("Q1", 5, b"{}")
+        with pytest.raises(KeyError), kept.answer():
+            kept.put("outcome", "Q2", {})
+            kept.put_entity("Q2", 6, b"{}")
+            raise KeyError
+        assert kept.all("outcome") == {"Q1": {"state": "found"}}
+    with Kept(tmp_path / "kept.sqlite", "two") as other:
+        assert other.all("outcome") == {} and other.get("outcome", "Q1") is None
+        assert other.entity("Q1", 5) == b"{}" and other.known(["Q1", "Q2"]) == {"Q1"}
+        assert other.has_entity("Q1", 5) and not other.has_entity("Q1", 6)
+        other.forget()
+    with Kept(tmp_path / "kept.sqlite", "one") as kept:
+        assert kept.get("outcome", "Q1") == {"state": "found"}
+        kept.forget()
+        assert kept.all("outcome") == {} and kept.has_entity("Q1", 5)
+
+
+def test_another_file_is_refused(tmp_path):
+    (tmp_path / "text.sqlite").write_text("no database, " * 100)
+    with pytest.raises(DataError, match=r"text\.sqlite"), Kept(tmp_path / "text.sqlite", "one"):
+        pass
+    with sqlite3.connect(tmp_path / "later.sqlite") as file:
+        file.execute("pragma user_version = 9")
+    with pytest.raises(DataError, match="format 9"), Kept(tmp_path / "later.sqlite", "one"):
+        pass
+
+
+def test_the_cache_is_the_users_with_a_file_a_site(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_cache() == tmp_path / "anachron" / "wikidata"
+    names = {file_of(tmp_path, url).name for url in ("https://www.wikidata.org", "http://a.b:80/w", "http://a.b:81/w")}
+    assert names == {"www.wikidata.org.sqlite", "a.b_80_w.sqlite", "a.b_81_w.sqlite"}
+    assert os.sep not in file_of(tmp_path, "https://x/../../y").name

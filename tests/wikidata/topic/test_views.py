@@ -1,0 +1,162 @@
+"""Page views by the per-article service, against a median that is counted by hand."""
+
+import json
+import statistics
+from datetime import date
+from itertools import pairwise
+from urllib.parse import unquote
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anachron.core.dates import months_before
+from anachron.core.errors import BackendError, ConfigError, DataError
+from anachron.io.jobs import Callbacks
+from anachron.wikidata.fetching.web import FetchSettings
+from anachron.wikidata.topic.services import Services
+from anachron.wikidata.topic.site import Site
+from anachron.wikidata.topic.views import fetch_popularity, line_of
+from anachron.wikidata.views.pageviews import Lines, read_views
+from wikidata.views import write_snapshot
+from wikidata.wikibase import World, close, serving, too_many
+
+MONTHS = [f"2020-{n:02}" for n in range(1, 13)]
+ARTICLES = {
+    "Q1": ("AC/DC", {month: 100 + n for n, month in enumerate(MONTHS)}),
+    "Q2": ("Ære & søn? #1", {"2020-03": 7, "2020-04": 9, "2020-09": 40}),  # counts from its first month on
+    "Q3": ('"Heroes" (album)', {"2020-12": 5}),
+    "Q4": ("Nobody reads this", {}),
+    "Q5": ("Later", {"2021-01": 1000, "2019-12": 1000}),  # outside the months
+    "Q6": ("100% Wolf", dict.fromkeys(MONTHS, 3)),
+    "Q7": (None, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    views = {("en.wikipedia", title.replace(" ", "_")): of for title, of in ARTICLES.values() if title}
+    with serving(World({}, views)) as running:
+        yield running
+
+
+@pytest.fixture
+def snapshot(server, tmp_path):
+    server.fail()
+    return dated(write_snapshot(tmp_path / "snapshot", {id: title for id, (title, _) in ARTICLES.items()}))
+
+
+def dated(folder, day="2021-01-15"):
+    manifest = json.loads((folder / "manifest.json").read_text()) | {"date": day}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def fetched(server, snapshot, site=None, warned=None, retries=3, **more):
+    web = FetchSettings(contact="test@example.org", retries=retries, pause=0.01, sleep=lambda seconds: None)
+    with Services(site or server.site(), web) as services:
+        found = fetch_popularity(
+            services, snapshot, callbacks=Callbacks(warn=(warned if warned is not None else []).append), **more
+        )
+        return found, services.counts
+
+
+def naive(months: list[str]) -> dict[str, tuple[float, int, int]]:
+    """Median, months and views from the first month with a view on; months without one count 0."""
+    found = {}
+    for id, (_, views) in ARTICLES.items():
+        counts = [views.get(month, 0) for month in months]
+        while counts and not counts[0]:
+            counts.pop(0)
+        if counts:
+            found[id] = (float(statistics.median(counts)), len(counts), sum(counts))
+    return found
+
+
+@pytest.mark.parametrize("months", [12, 3])
+def test_popularity_is_the_median_of_the_months(server, snapshot, months):
+    found, counts = fetched(server, snapshot, months=months)
+    table = pl.read_parquet(snapshot / "popularity.parquet")
+    rows = {row[0]: row[2:] for row in table.iter_rows()}
+    assert rows == naive(MONTHS[-months:])
+    assert dict(table.select("id", "title").iter_rows()) == {id: ARTICLES[id][0] for id in rows}
+    titles = [title for title, _ in ARTICLES.values() if title]
+    assert counts == {"views": len(titles)}
+    assert found.counts["with_views"] == len(rows)
+    # one request an article: people only, by the month, of whole months
+    asked = [one.path.removeprefix("/api/rest_v1/metrics/pageviews/per-article/") for one in server.requests()]
+    first = MONTHS[-months].replace("-", "") + "01"
+    tail = f"/monthly/{first}/20201231"
+    assert sorted(unquote(path) for path in asked) == sorted(
+        f"en.wikipedia/all-access/user/{title.replace(' ', '_')}{tail}" for title in titles
+    )
+    assert all(path.count("/") == 6 for path in asked)  # a slash in a title is none in the address
+
+
+def test_a_month_that_the_service_may_not_know_yet_is_left_out_and_said(server, tmp_path):
+    server.fail()
+    folder = dated(write_snapshot(tmp_path / "s", {"Q2": ARTICLES["Q2"][0]}), "2020-12-03")
+    warned = []
+    found, _ = fetched(server, folder, warned=warned)
+    # from March to September, in which there are views of March, April and September
+    row = pl.read_parquet(folder / "popularity.parquet").select("id", "popularity", "months", "views").row(0)
+    assert row == ("Q2", statistics.median([7, 9, 0, 0, 0, 0, 40]), 7, 56)
+    assert [line.split(" in ")[1][:7] for line in warned] == ["2020-10", "2020-11"]
+    assert not found.warnings
+
+
+def test_what_was_answered_is_not_asked_again(server, snapshot):
+    server.fail([too_many(1), close(3, times=9)])
+    with pytest.raises(BackendError, match="run the same command again"):
+        fetched(server, snapshot, retries=2)
+    first = [one.path for one in server.requests()]
+    server.fail()
+    fetched(server, snapshot)
+    assert not (snapshot / "pageviews" / "pageviews-202001-user.bz2").exists()
+    again = [one.path for one in server.requests()]
+    assert len(set(first) | set(again)) == 6
+    assert len(set(first) & set(again)) == 1  # the one on its way
+    whole = pl.read_parquet(snapshot / "popularity.parquet")
+    assert {row[0]: row[2:] for row in whole.iter_rows()} == naive(MONTHS)
+
+
+def test_what_cannot_be_had_is_said(server, tmp_path, snapshot):
+    with pytest.raises(ConfigError, match="no page views are known of it; leave them out with --no-popularity"):
+        fetched(server, snapshot, site=Site(server.url))
+    with pytest.raises(ConfigError, match="page views of 2015-02: the service has them since 2015-07"):
+        fetched(server, dated(snapshot, "2016-02-01"))
+    folder = dated(write_snapshot(tmp_path / "none", {"Q4": "Nobody reads this"}))
+    with pytest.raises(DataError, match="has no page views of the 1 titles"):
+        fetched(server, folder)
+
+
+def test_an_answer_of_another_form_is_told(tmp_path, snapshot):
+    world = World({}, {("en.wikipedia", "AC/DC"): {"2020-01": "many"}})
+    with serving(world) as other, pytest.raises(BackendError, match="another form than is documented"):
+        fetched(other, snapshot)
+
+
+@given(st.dates(date(2016, 1, 1), date(2030, 1, 1)), st.integers(1, 30))
+def test_whole_months_before_a_day(day, number):
+    months = list(months_before(day, number))
+    assert len(months) == number
+    assert months == sorted(months)
+    years = [date(int(month[:4]), int(month[5:]), 1) for month in months]
+    assert years[-1] < date(day.year, day.month, 1) <= day
+    assert (date(day.year, day.month, 1) - years[-1]).days <= 31
+    assert all(27 < (b - a).days < 32 for a, b in pairwise(years))
+
+
+TITLES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp", "Cf"]), min_size=1)
+
+
+@given(TITLES)
+def test_titles_come_back_as_they_went(tmp_path_factory, title):
+    # as titles of articles are: a first letter that is its own capital, no underscore, nothing that looks encoded
+    title = f"Q{title.replace('_', '').replace('%', '').replace(chr(0xFFFD), '')}" if title[0] != '"' else title
+    title = title.replace("_", "").replace("%", "").replace("\ufffd", "")
+    path = tmp_path_factory.mktemp("views") / "pageviews-202001-user"
+    path.write_text(line_of("en.wikipedia", title, 7), encoding="utf-8", newline="")
+    (table,) = read_views(path, "en.wikipedia", Lines())
+    assert table.rows() == [(title, 7)]
