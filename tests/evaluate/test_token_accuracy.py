@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from anachron.data.updates.case_records import EditCase, NeighbourFact
-from anachron.edit.base import edited
+from anachron.edit.base import Edit, edited
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.requests import TARGETS, EditRequest
 from anachron.evaluate.measure import Measures, accuracy_pairs, measure, measure_apart
@@ -58,6 +58,23 @@ def test_counts_against_one_text_at_a_time(lm, batch_tokens):
     whole, start, broken = (expected[place] / len(encoded[place].targets) for place in range(3))
     assert whole == start == 1.0 and 0 < broken < 1
     assert lm.argmax_counts([]).shape == (0,)
+
+
+def test_what_stands_before_every_prompt_is_read_once(lm):
+    """By the prefix tree, as scores are: a prefix with the sentences of many updates is far longer than a prompt."""
+    prefix = "Angela Merkel is in Berlin. " * 20
+    with edited(lm, Edit(prefix=prefix)):
+        texts = lm.encode([(case.text, answer, None) for case in CASES for answer in ("Lima", "Paris")], lm.style)
+        before = lm.counters.tokens
+        counts = lm.argmax_counts(texts)
+        computed = lm.counters.tokens - before
+    expected = []
+    for text in texts:
+        with torch.inference_mode():
+            logits = lm.model(input_ids=torch.tensor([text.ids])).logits[0]
+        expected.append(sum(int(logits[place - 1].argmax()) == text.ids[place] for place in text.targets))
+    assert counts.tolist() == expected and len(texts[0].ids) > 60
+    assert computed < 2 * len(texts[0].ids) < sum(len(text.ids) for text in texts)
 
 
 def test_each_update_under_its_own_edit_and_all_rows(lm):

@@ -24,6 +24,7 @@ from anachron.lm.selfcheck import TreeChecks
 from anachron.lm.sites import is_quantised
 from anachron.lm.soundness import check_token
 from anachron.lm.spans import Encoded
+from anachron.lm.tree_scoring import OfTokens, is_first_choice, score_tree_batches
 
 
 @dataclass
@@ -150,23 +151,29 @@ class LanguageModel:
     def argmax_counts(self, encoded: Sequence[Encoded], batch_tokens: int | None = None) -> np.ndarray:
         """How many target tokens of each text are the model's first choice: see `anachron.lm.scoring.count_argmax`.
 
-        In the order of the texts; what occurs twice is computed once, by padded batches.
+        In the order of the texts; what occurs twice is computed once, by prefix trees where scores are.
         """
-        return self._by_padded_batches(encoded, batch_tokens, count_argmax)
+        return self._numbers(encoded, batch_tokens, count_argmax, is_first_choice)
 
     def first_token_ranks(self, encoded: Sequence[Encoded], batch_tokens: int | None = None) -> np.ndarray:
         """Rank of each text's first target token, 1 for the model's first choice: see `anachron.lm.scoring.rank_first`.
 
         In the order of the texts; what occurs twice is computed once, by padded batches.
         """
-        return self._by_padded_batches(encoded, batch_tokens, rank_first)
+        return self._numbers(encoded, batch_tokens, rank_first)
 
-    def _by_padded_batches(self, encoded: Sequence[Encoded], batch_tokens: int | None, of_batch: OfBatch) -> np.ndarray:
+    def _numbers(
+        self, encoded: Sequence[Encoded], batch_tokens: int | None, of_batch: OfBatch, of_tokens: OfTokens | None = None
+    ) -> np.ndarray:
+        """A number of each text; by prefix trees, if it is a sum over tokens and these save any, else by padded
+        batches."""
         distinct = list(dict.fromkeys(encoded))
         if not distinct:
             return np.zeros(0)
-        plan = self.plan(distinct, batch_tokens, prefix_tree=False)
-        numbers = score_all(self.model, distinct, plan.batches, counters=self.counters, of_batch=of_batch)
+        plan = self.plan(distinct, batch_tokens, prefix_tree=of_tokens is not None)
+        how: dict[str, Any] = {"of_tokens": of_tokens} if plan.prefix_tree else {"of_batch": of_batch}
+        score = score_tree_batches if plan.prefix_tree else score_all
+        numbers = score(self.model, distinct, plan.batches, counters=self.counters, **how)
         place = {text: i for i, text in enumerate(distinct)}
         return numbers[[place[text] for text in encoded]]
 

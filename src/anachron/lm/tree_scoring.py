@@ -8,6 +8,7 @@ predict an answer token.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,14 @@ from anachron.lm.temporary import unchanged
 from anachron.lm.tree_attention import BlockwiseAttention
 from anachron.lm.windows import has_kinds_of_layers, sliding_window
 
+# Of logits (rows, vocabulary), the rows of the answer tokens and these tokens: a number of each, (answer tokens,).
+OfTokens = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 HEAD_ROWS = 640  # of several batches that go through the output head at once: its weights are read once for all
 
 
 @dataclass
 class _Launched:
-    """What a device still works on: log-probabilities of the answer tokens of some texts, one after the other."""
+    """What a device still works on: numbers of the answer tokens of some texts, one after the other."""
 
     texts: list[int]
     lengths: list[int]
@@ -47,14 +50,17 @@ class _Launched:
 def score_tree_batches(
     model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], *, native_softmax: bool = False,
     counters: Counters | None = None, on_batch: Callable[[int], None] | None = None,
-    owners: Sequence[int] | None = None, during: During = unchanged,
+    owners: Sequence[int] | None = None, during: During = unchanged, of_tokens: OfTokens | None = None,
 ) -> np.ndarray:  # fmt: skip
     """As `anachron.lm.scoring.score_all`, by tree batches of `anachron.lm.prefix_tree`.
+
+    of_tokens: what is summed over a text's answer tokens, by default their log-probabilities.
 
     Results are fetched once the next batches have been handed to the device. owners: of each text; the batches must be
     planned with them. during: the change of the model in force for a batch, given the owner of each of its new nodes.
     """
-    scorer = _Scorer(model, native_softmax, counters or Counters(), owners or [0] * len(encoded), during)
+    of_tokens = of_tokens or partial(log_softmax_at, native=native_softmax)
+    scorer = _Scorer(model, of_tokens, counters or Counters(), owners or [0] * len(encoded), during)
     scores = np.full(len(encoded), np.nan)
 
     def collect(launched: list[_Launched]) -> None:
@@ -93,9 +99,9 @@ class _Scorer:
     """A model with the keys and values of the last batch."""
 
     def __init__(
-        self, model: Any, native_softmax: bool, counters: Counters, owners: Sequence[int], during: During
+        self, model: Any, of_tokens: OfTokens, counters: Counters, owners: Sequence[int], during: During
     ) -> None:
-        self.model, self.native, self.counters = model, native_softmax, counters
+        self.model, self.of_tokens, self.counters = model, of_tokens, counters
         self.owners, self.during = owners, during
         self.walk, self.cache = Walk(), DynamicCache()
 
@@ -117,7 +123,7 @@ class _Scorer:
         return self.launch(encoded, [texts[:half]]) + self.launch(encoded, [texts[half:]])
 
     def _forward(self, encoded: Sequence[Encoded], batches: list[list[int]]) -> torch.Tensor:
-        """Log-probabilities of all answer tokens of some batches, text by text: (answer tokens,)."""
+        """Numbers of all answer tokens of some batches, text by text: (answer tokens,)."""
         hidden: list[torch.Tensor] = []
         wanted: list[tuple[int, int]] = []
         tokens = rows = 0
@@ -133,9 +139,14 @@ class _Scorer:
                 tokens += len(batch.ids)
                 self.counters.blockwise += attention.calls
             places, ids = on_device(wanted, logits.device).T  # (answer tokens,) each
-            log_probs = log_softmax_at(logits, places, ids, self.native)
+            numbers = self.of_tokens(logits, places, ids)
         self.counters.tokens += tokens
-        return log_probs
+        return numbers
+
+
+def is_first_choice(logits: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Whether each token is the model's first choice, as `anachron.lm.scoring.count_argmax` counts it."""
+    return logits.argmax(-1)[rows] == tokens
 
 
 def tree_batch_logits(
