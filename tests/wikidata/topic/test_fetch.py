@@ -128,16 +128,15 @@ def test_no_contact_is_refused_before_anything_is_asked(fetching, monkeypatch, t
     assert "https://example.org/us" in fetching.asked()[0].headers["user-agent"]
 
 
-@pytest.mark.parametrize("day", [None, pytest.param(BETWEEN, marks=pytest.mark.full)])
-def test_broken_off_at_any_request_nothing_is_asked_twice(fetching, day):
-    usual = content(fetching("usual", as_of=day, cache=fetching.folder / "usual cache").snapshot)
+def test_broken_off_at_any_request_nothing_is_asked_twice(fetching):
+    usual = content(fetching("usual", cache=fetching.folder / "usual cache").snapshot)
     number = len(fetching.asked())
     for at in range(number):
         fetching.server.fail([unavailable(at)])
         place = {"name": f"out {at}", "cache": fetching.folder / f"cache {at}"}
         with pytest.raises(BackendError, match="503"):
-            fetching(**place, as_of=day, retries=0)
-        assert content(fetching(**place, as_of=day).snapshot) == usual
+            fetching(**place, retries=0)
+        assert content(fetching(**place).snapshot) == usual
         keys = [one.key for one in fetching.asked()]
         assert len(keys) == number + 1 and keys[at] == keys[at + 1]
         assert len(set(keys)) == number
