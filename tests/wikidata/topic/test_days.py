@@ -1,7 +1,12 @@
 """A topic on two days: its updates are those of two dumps that hold the same states."""
 
 import json
+import shutil
 import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
@@ -96,6 +101,30 @@ def test_updates_are_those_of_two_dumps(server, tmp_path, topic, items, populari
     monkeypatch.delenv("ANACHRON_CONTACT")
     assert run("build", "updates", *words, *flag, "--out", out) == 0
     assert len(server.requests()) == before
+
+
+@pytest.mark.full
+def test_a_killed_command_goes_on(server, tmp_path):
+    """Killed at four requests of its way: the same bytes, and at most the answer on its way asked for again."""
+    words = ["build", "updates", "--topic", QUERY, "--old-date", OLD, "--new-date", NEW, *options(server)]
+    assert run(*words, "--out", tmp_path / "whole" / "u.parquet") == 0
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").glob("u.*parquet")}
+    requests = Counter(one.key for one in server.requests())
+    shutil.rmtree(tmp_path / "cache")
+    server.fail()
+    out = tmp_path / "killed" / "u.parquet"
+    for at in range(1, requests.total(), requests.total() // 4):
+        with subprocess.Popen(
+            [sys.executable, "-m", "anachron", *words, "--out", out], stderr=subprocess.DEVNULL
+        ) as one:
+            while one.poll() is None and len(server.requests()) < at:
+                time.sleep(0.005)
+            one.kill()
+    assert run(*words, "--out", out) == 0
+    assert {path.name: path.read_bytes() for path in out.parent.glob("u.*parquet")} == whole
+    asked = Counter(one.key for one in server.requests())
+    assert asked.keys() == requests.keys()
+    assert (asked - requests).total() <= 4
 
 
 def test_a_query_is_asked_once_and_both_days_have_its_items(server, tmp_path):
