@@ -127,6 +127,10 @@ from .wikidata.selection.facts import selection_named as selection_named
 from .wikidata.selection.select import select_facts as select_facts
 from .wikidata.timestress import TimestressSettings as TimestressSettings
 from .wikidata.timestress import build_timestress as build_timestress
+from .wikidata.topic.choose import Topic as Topic
+from .wikidata.topic.fetch import TopicSettings as TopicSettings
+from .wikidata.topic.fetch import fetch_topic as fetch_topic
+from .wikidata.topic.site import Site as Site
 from .wikidata.updates.build import UpdateSettings as UpdateSettings
 from .wikidata.updates.build import build_updates as build_updates
 from .wikidata.updates.cloze import cloze_templates as cloze_templates

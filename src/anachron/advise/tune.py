@@ -25,7 +25,6 @@ from anachron.advise.held_out import HeldOut, held_out
 from anachron.analysis.statistics import ROUNDING, sign_flips
 from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.data.updates.cases import CaseSet
-from anachron.edit.covariance.collect import cache_folder
 from anachron.edit.methods import method_named
 from anachron.edit.plan import Planned
 from anachron.edit.presets import LAYER_FIELDS
@@ -33,6 +32,7 @@ from anachron.evaluate.editing import MethodChoice, prepare_methods
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.io.cache import cache_folder
 from anachron.io.files import Json, json_fingerprint, read_json, versions, write_json
 from anachron.io.jobs import Callbacks, locked
 from anachron.io.run_folder import RUN_FILE, RunFolder

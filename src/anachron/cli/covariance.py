@@ -111,9 +111,10 @@ def covariance(
 
     Example: anachron covariance gpt2 --corpus wiki.txt --layers 3-8
     """
-    from anachron.edit.covariance.collect import cache_folder, check_settings
+    from anachron.edit.covariance.collect import check_settings
     from anachron.edit.covariance.imported import IMPORTED
     from anachron.edit.covariance.prepare import check_choice, prepare_covariance
+    from anachron.io.cache import cache_folder
 
     chosen_factors = _factors(factors)  # what is wrong is said before anything is loaded
     numbers = None if layers is None else layer_numbers(layers)

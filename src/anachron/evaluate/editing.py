@@ -13,7 +13,7 @@ from anachron.data.updates.case_table import UNCHANGED
 from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import Edit
 from anachron.edit.corpus import AUTO, BUNDLED, Corpus, open_corpus
-from anachron.edit.covariance.collect import cache_folder, check_settings, collect_covariance
+from anachron.edit.covariance.collect import check_settings, collect_covariance
 from anachron.edit.covariance.imported import IMPORTED, imported_covariance
 from anachron.edit.covariance.own_text import OwnText
 from anachron.edit.covariance.second_moment import SecondMoment
@@ -26,6 +26,7 @@ from anachron.edit.requests import EditRequest
 from anachron.evaluate.old_and_new import BESIDE, before_and_after, preferences
 from anachron.evaluate.requests import askable, changes_nothing, without_conflicts
 from anachron.evaluate.untouched import ask_untouched, untouched_counts, untouched_facts
+from anachron.io.cache import cache_folder
 from anachron.io.files import Json, read_text
 from anachron.io.jobs import Callbacks
 from anachron.io.sheets import ENDINGS as SHEET_ENDINGS
@@ -115,7 +116,7 @@ def choose_methods(
     tokens: number of tokens of the corpus to read, by default 100,000; of the model's own text ten for each input of
         the widest module, at most 100,000.
     regularise: share of the mean diagonal to add to the covariance.
-    cache: folder of the covariances, by default `anachron.edit.covariance.collect.cache_folder`.
+    cache: folder of the covariances, by default `anachron.io.cache.cache_folder`.
     mend: the file of MEND's trained network.
     passages: a file of a user's own passages, for RETRIEVAL; see `read_passages`.
 

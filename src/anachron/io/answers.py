@@ -10,13 +10,13 @@ neither that nor an address; `AnswerCache.unnamed` reads them for those who say 
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from anachron.core.errors import DataError
+from anachron.io.cache import cache_folder
 from anachron.io.files import Json, json_fingerprint, read_json, write_json
 
 FORMAT = 2
@@ -53,8 +53,7 @@ def prompt_key(model: str, prompt: str, parameters: dict[str, Any], server: str 
 
 def default_cache() -> Path:
     """Where answers are kept unless said otherwise: in the user's cache folder, for all runs together."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "anachron" / "answers"
+    return cache_folder() / "answers"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,6 @@ Sources: ROME (arXiv 2202.05262), appendix E (100,000 samples of Wikipedia), and
 """
 
 import difflib
-import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +26,7 @@ from anachron.edit.corpus import AUTO, Corpus, Place, leading_specials, open_cor
 from anachron.edit.covariance.own_text import OwnText, enough_tokens
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.tensors import Checkpoint, read_manifest, read_tensors, write_tensors
+from anachron.io.cache import cache_folder
 from anachron.io.files import Json, remove_leftovers, rows_fingerprint, versions
 from anachron.io.jobs import Callbacks, locked, refuse_others
 from anachron.lm.model import LanguageModel
@@ -42,17 +41,6 @@ TOKENS = 100_000
 LONGEST_WINDOW = 1024
 _CHECKPOINT = "checkpoint.safetensors"
 ELSEWHERE = "choose another cache (--cache or the variable ANACHRON_CACHE)"
-
-
-def cache_folder() -> Path:
-    """Where matrices are kept by default: ``$ANACHRON_CACHE``, or ``anachron`` in the user's cache folder."""
-    if given := os.environ.get("ANACHRON_CACHE"):
-        return Path(given).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "anachron" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "anachron"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "anachron"
 
 
 def collect_covariance(

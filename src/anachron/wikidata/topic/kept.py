@@ -5,7 +5,6 @@ other answers (the ids of a query, which revision an id has) hold for one run, w
 """
 
 import json
-import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,7 @@ from typing import Any, Self
 import zstandard
 
 from anachron.core.errors import BackendError, DataError
+from anachron.io.cache import cache_folder
 
 FORMAT = 1  # of the file
 _TABLES = """
@@ -27,8 +27,7 @@ create table if not exists answers
 
 def default_cache() -> Path:
     """The folder of what was fetched, unless said otherwise: in the user's cache folder, for all topics together."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "anachron" / "wikidata"
+    return cache_folder() / "wikidata"
 
 
 def file_of(cache: Path, url: str) -> Path:
