@@ -29,9 +29,10 @@ GROUPS = {
 FACTS = "subject,relation,object,start,end\nFrance,president,Jacques Chirac,1995-05-17,2007-05-16\n"
 # Parameters that are paths and yet nothing that a command writes as its result: what it reads, and caches
 READ = {
-    "answers", "baseline", "cache", "chat_template", "cloze", "dumps", "earlier", "edit", "entities", "facts", "files", "folders",
-    "import_", "input", "instructions", "judged", "mend", "models", "new", "old", "page", "pageviews", "passages",
-    "query", "questions", "redirect", "redirects", "reuse", "run", "runs", "scores", "snapshot", "text", "dump", "page_views",
+    "answers", "baseline", "cache", "chat_template", "cloze", "dump", "dumps", "earlier", "edit", "entities", "facts",
+    "files", "folders", "import_", "input", "instructions", "judged", "mend", "models", "new", "old", "page",
+    "page_views", "pageviews", "passages", "query", "questions", "redirect", "redirects", "reuse", "run", "runs",
+    "scores", "snapshot", "text",
 }  # fmt: skip
 
 
