@@ -1,5 +1,6 @@
 """Texts that a model writes, against one token at a time through the whole model without a cache."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,6 +90,44 @@ def test_each_prompt_may_want_a_number_of_its_own(together: int, monkeypatch: py
     assert texts == [text.partition(end)[0] for text in wanted]
     assert all(rows == 1 or tokens <= together for rows, tokens in sizes)
     assert sum(rows for rows, _ in sizes) == len(PROMPTS) and (together > 1 or len(sizes) == len(PROMPTS))
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["gpt2", "llama", "gemma2", "mistral", *(pytest.param(f, marks=pytest.mark.full) for f in ("opt", "bloom"))],
+)
+def test_what_all_texts_begin_with_is_read_once(family: str, monkeypatch: pytest.MonkeyPatch):
+    """Against a plain loop, in families with learned, rotary and no positions, and with windows shorter than it."""
+    lm = make_edit_lm(family, "llama")
+    prefix = "Angela Merkel is in Berlin. " * 14
+    read, plain = [], lm.model.forward
+
+    def counted(*args: Any, **how: Any) -> Any:
+        ids = args[0] if args else how["input_ids"]
+        read.append(ids.numel())
+        return plain(*args, **how)
+
+    monkeypatch.setattr(lm.model, "forward", counted)
+    numbers = [5, 9, 12, 4, 7]
+    with edited(lm, Edit(prefix=prefix)):
+        texts = greedy_continuations(lm, PROMPTS * 4, numbers * 4)
+    monkeypatch.setattr(lm.model, "forward", plain)
+    end, long = lm.tokenizer.eos_token, len(typed(lm, prefix))
+    lengths = [number + len(typed(lm, prompt)) for prompt, number in zip(PROMPTS, numbers, strict=True)]
+    wanted = [naive(lm, prompt, length, prefix) for prompt, length in zip(PROMPTS, lengths, strict=True)]
+    assert texts == [text.partition(end)[0] for text in wanted] * 4
+    whole = [tokens for tokens in read if tokens > long / 2]  # others are a text's own tokens, and new ones
+    assert long > generation.SHARED and sum(whole) < long * len(PROMPTS) * 4
+
+
+def test_a_memory_is_asked_about_whole_prompts(monkeypatch: pytest.MonkeyPatch):
+    """It looks for where a prompt ends, which what is read once does not."""
+    lm = make_lm("gpt2", "mistral")
+    monkeypatch.setattr(generation, "_read", lambda *a: pytest.fail("read once"))
+    rows = [[5] * 80 + [7], [5] * 80 + [9]]
+    found = generation.written(replace(lm, memories={"transformer.h.0": object()}), rows, [3, 3])
+    monkeypatch.undo()
+    assert found == generation.written(lm, rows, [3, 3])
 
 
 def test_a_prompt_that_is_long_enough_has_no_text():

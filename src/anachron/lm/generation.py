@@ -12,23 +12,27 @@ from typing import Any, NamedTuple
 
 import torch
 import transformers
+from transformers import DynamicCache
 
 from anachron.core.errors import ConfigError
 from anachron.lm.formats import TARGETS, ChatTemplate, Format, before, in_force, openings
 from anachron.lm.temporary import Temporary
+from anachron.lm.windows import sliding_window
 
 Over = Callable[[list[int]], bool]
 TOGETHER = 16_384  # tokens, read and written, padding included, that are computed together
+SHARED = 64  # tokens that texts have in common at their beginning from which on these are read once
 ALIKE = 1e-3  # largest change of a logit by padding, as a share of their spread, that is taken for rounding
 
 
 def continued(
     model: Any, ids: torch.Tensor, new_tokens: int, mask: torch.Tensor | None = None, *, over: Over | None = None,
-    **how: Any,
+    past: DynamicCache | None = None, **how: Any,
 ) -> Any:  # fmt: skip
     """Token ids (texts, length) continued to (texts, length + new_tokens): an end-of-text token is not the end.
 
     over: whether the new tokens of a text are enough; where those of all texts have been, fewer are written.
+    past: keys and values of the first tokens of each text, which are then not computed again.
     mask: (texts, length), 0 for padding on the left. Settings of the checkpoint for generation (temperature, penalties)
     are not used; ``how`` goes to transformers, which would fill in from them what is not given: the end-of-text token,
     and a penalty of repetition.
@@ -40,7 +44,8 @@ def continued(
     mask = torch.ones_like(ids) if mask is None else mask
     with torch.inference_mode(), Temporary(lambda: _without_own_settings(model)):
         criteria = None if over is None else [_ends_all(ids.shape[1], over)]
-        return model.generate(ids, attention_mask=mask, generation_config=plain, stopping_criteria=criteria)
+        given = {} if past is None else {"past_key_values": past}
+        return model.generate(ids, attention_mask=mask, generation_config=plain, stopping_criteria=criteria, **given)
 
 
 def start_of_text(tokenizer: Any) -> int:
@@ -111,12 +116,58 @@ def written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over:
     groups = [writing] if _together(lm, given, wanted, writing) else _by_length(given, writing)
     new_tokens: list[list[int]] = [[] for _ in given]
     for group in [part for whole in groups for part in _in_batches(given, wanted, whole)]:
-        ids, mask = _padded(lm, [given[i] for i in group])
-        room = max(wanted[i] for i in group)
-        rows = continued(lm.model, ids, room, mask, over=over)[:, ids.shape[1] :].tolist()
+        rows = _new_tokens(lm, [given[i] for i in group], max(wanted[i] for i in group), over)
         for i, tokens in zip(group, rows, strict=True):
             new_tokens[i] = tokens[: wanted[i]]
     return new_tokens
+
+
+def _new_tokens(lm: Any, rows: Sequence[list[int]], room: int, over: Over | None) -> list[list[int]]:
+    """So many new tokens of each row, computed together. What all rows begin with, such as the sentences of an edit, is
+    read once, where the first logits stay the same by that."""
+    shared = _shared(rows) if len(rows) > 1 and not lm.memories else 0  # a memory looks for where a prompt ends
+    sizes = {len(row) for row in rows}
+    if shared >= SHARED and len(sizes) > 1 and sliding_window(lm.model) is not None:
+        # Padding behind the shared tokens would push some of these out of the window.
+        new_tokens: dict[int, list[int]] = {}
+        for size in sizes:
+            members = [i for i, row in enumerate(rows) if len(row) == size]
+            new_tokens |= zip(members, _new_tokens(lm, [rows[i] for i in members], room, over), strict=True)
+        return [new_tokens[i] for i in range(len(rows))]
+    ids, mask = _padded(lm, rows)
+    past = None
+    if shared >= SHARED and _sharing_is_harmless(lm, rows, shared):
+        ids, mask = _padded(lm, rows, shared)
+        past = _read(lm, rows[0][:shared], len(rows))
+    new: list[list[int]] = continued(lm.model, ids, room, mask, over=over, past=past)[:, ids.shape[1] :].tolist()
+    return new
+
+
+def _shared(rows: Sequence[list[int]]) -> int:
+    """How many tokens all rows begin with, without the last one of any."""
+    first, last = min(rows), max(rows)  # in the order of tokens all others lie between
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    return min(same, *(len(row) - 1 for row in rows))
+
+
+def _read(lm: Any, tokens: list[int], texts: int) -> DynamicCache | None:
+    """Keys and values of tokens that so many texts begin with; None of a model that keeps others."""
+    with torch.inference_mode():
+        past = lm.model(torch.tensor([tokens], device=lm.device), use_cache=True).past_key_values
+    if not isinstance(past, DynamicCache):
+        return None
+    past.batch_repeat_interleave(texts)
+    return past
+
+
+def _sharing_is_harmless(lm: Any, rows: Sequence[list[int]], shared: int) -> bool:
+    """Whether the first logits of the shortest and the longest row are the same behind what was read once."""
+    some = [min(rows, key=len), max(rows, key=len)]
+    if (past := _read(lm, some[0][:shared], len(some))) is None:
+        return False
+    together = _first_logits(lm, *_padded(lm, some, shared), past)
+    alone = [_first_logits(lm, *_padded(lm, [row]))[0] for row in some]
+    return all(_alike(one, other) for one, other in zip(alone, together, strict=True))
 
 
 def _together(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], members: Sequence[int]) -> bool:
@@ -146,12 +197,26 @@ def _by_length(given: Sequence[list[int]], members: Sequence[int]) -> list[list[
     return [[i for i in members if len(given[i]) == size] for size in sizes]
 
 
-def _padded(lm: Any, given: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids padded on the left, and the mask, 0 for padding: (texts, width) each."""
+def _padded(lm: Any, given: Sequence[list[int]], shared: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids padded on the left, behind those that are shared, and the mask, 0 for padding: (texts, width) each."""
     width = max(map(len, given))
-    ids = torch.tensor([[ids[0]] * (width - len(ids)) + ids for ids in given], device=lm.device)
-    mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in given], device=lm.device)
-    return ids, mask
+    gaps = [width - len(ids) for ids in given]
+    ids = [ids[:shared] + [ids[0]] * gap + ids[shared:] for ids, gap in zip(given, gaps, strict=True)]
+    mask = [[1] * shared + [0] * gap + [1] * (width - gap - shared) for gap in gaps]
+    return torch.tensor(ids, device=lm.device), torch.tensor(mask, device=lm.device)
+
+
+def _first_logits(lm: Any, ids: torch.Tensor, mask: torch.Tensor, past: DynamicCache | None = None) -> torch.Tensor:
+    """Logits of the first new token of each text, (texts, vocabulary)."""
+    how: dict[str, Any] = {"return_dict_in_generate": True, "output_logits": True}
+    first: torch.Tensor = continued(lm.model, ids, 1, mask, past=past, **how).logits[0].float()
+    return first
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether logits differ by no more than rounding."""
+    spread = (one - one.mean()).abs().max()
+    return bool((one - other).abs().max() <= ALIKE * spread)
 
 
 def _padding_is_harmless(lm: Any, given: Sequence[list[int]]) -> bool:
@@ -160,14 +225,8 @@ def _padding_is_harmless(lm: Any, given: Sequence[list[int]]) -> bool:
     longest = max(given, key=len)
     if len(shortest) == len(longest):
         return True
-    ids, mask = _padded(lm, [shortest, longest])
-    how: dict[str, Any] = {"return_dict_in_generate": True, "output_logits": True}
-    alone, padded = (
-        continued(lm.model, i, new_tokens=1, mask=m, **how).logits[0][0].float()
-        for i, m in ((_padded(lm, [shortest])), (ids, mask))
-    )
-    spread = (alone - alone.mean()).abs().max()
-    return bool((alone - padded).abs().max() <= ALIKE * spread)
+    alone, padded = (_first_logits(lm, *_padded(lm, rows))[0] for rows in ([shortest], [shortest, longest]))
+    return _alike(alone, padded)
 
 
 def _tokens(tokenizer: Any, texts: Sequence[str], special: bool = True) -> list[list[int]]:
