@@ -382,6 +382,8 @@ def naive(
             step = "dates"
         elif days(end["date"])[1] >= date(settings.ended_before, 1, 1):
             step = f"ended before {settings.ended_before}"
+        elif settings.ended_since and days(end["date"])[1] < date(settings.ended_since, 1, 1):
+            step = f"ended since {settings.ended_since}"
         elif settings.first_year and days(start["date"])[0] < date(settings.first_year, 1, 1):
             step = f"started since {settings.first_year}"
         elif (days(end["date"])[1] - days(start["date"])[0]).days < settings.least_days:
@@ -436,6 +438,7 @@ VARIANTS = [
     replace(PRESETS["robustness-2025"], top_per_relation=2, first_year=1991),
     Selection(several_periods="drop-closed", popularity=False, ended_before=2019, least_days=1),
     Selection(per_stratum=2, least_days=400),
+    Selection(popularity=False, least_days=1, ended_since=2012),
     Selection(min_popularity=50_000, least_days=400, relations=("P39", "P27"), barred_words=("city",)),
 ]  # fmt: skip
 
@@ -570,6 +573,7 @@ def test_a_file_that_is_cut_off_or_of_something_else_is_named(tmp_path: Path):
         ({"several_periods": "both"}, "choose 'drop', 'drop-closed' or 'keep'"),
         ({"first_year": 2021}, "cannot end before 2021"),
         ({"ended_before": 0}, "no year 0"),
+        ({"ended_since": 2021}, "do not end before 2021"),
         ({"least_days": 0}, "at least 1"),
         ({"popularity": False, "min_popularity": 5.0}, "needs popularity"),
         ({"min_popularity": -1.0}, "0 or more"),

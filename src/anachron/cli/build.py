@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from anachron.data.build_statements import BuiltDataset
     from anachron.wikidata.selection.rules import Selection
     from anachron.wikidata.selection.select import Selected
+    from anachron.wikidata.topic.choose import Topic
 
 builds = App(add_completion=False)
 
@@ -105,16 +106,18 @@ class SelectionOptions:
         ),
     ] = None
 
-    def selection(self, relations: tuple[str, ...] = ()) -> "Selection":
-        """The thresholds. relations: those of a topic, where none are chosen."""
+    def selection(self, topic: "Topic | None" = None) -> "Selection":
+        """The thresholds; those of a topic where it has some: its relations, unless others are chosen, and its year."""
         from anachron.wikidata.selection.facts import selection_named
 
         thresholds = asdict(self)
         for name in ("relations", "banned", "barred_words"):
             if thresholds[name] is not None:
                 thresholds[name] = split_commas(thresholds[name])
-        if thresholds["relations"] is None and relations:
-            thresholds["relations"] = relations
+        if topic is not None:
+            thresholds["ended_since"] = topic.since
+            if thresholds["relations"] is None:
+                thresholds["relations"] = topic.with_ or None
         preset, popularity = thresholds.pop("preset"), None if thresholds.pop("popularity") else False
         return selection_named(preset or "timestress", popularity=popularity, **thresholds)
 
@@ -141,7 +144,7 @@ def facts(
     thresholds: SelectionOptions,
     topic: TopicOptions,
     as_of: TopicDay = None,
-    language: LabelLanguage = "en",
+    language: LabelLanguage = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -155,15 +158,13 @@ def facts(
     from anachron.wikidata.reading.snapshot import open_snapshot
     from anachron.wikidata.selection.facts import build_facts
 
-    if (snapshot is None) != topic.given:
-        raise ConfigError("name a snapshot, or say a topic (--topic, --items, --query or --instances-of), not both")
-    if snapshot is not None and as_of is not None:
-        raise ConfigError(f"--as-of {as_of} is for a topic; a snapshot has its own day")
+    chosen = topic.said(as_of=as_of, language=language)
     thresholds = replace(thresholds, preset=thresholds.preset or ("dated" if out.suffix == ".csv" else "timestress"))
-    selection = thresholds.selection(topic.topic().with_ if topic.given else ())
-    if snapshot is None:
-        more = {"as_of": as_of, "language": language}
-        snapshot = fetched(topic, topic_folder(out), popularity=selection.popularity, **more)
+    selection = thresholds.selection(chosen)
+    if snapshot is None and chosen is not None:
+        snapshot = fetched(topic, chosen, topic_folder(out), selection, as_of=as_of, language=language)
+    elif snapshot is None or chosen is not None:
+        raise ConfigError("name a snapshot, or say a topic with --topic, not both")
     with progress_bar("buckets") as progress:
         selected = build_facts(
             snapshot, out, selection, preset=thresholds.preset, spread=spread.over(progress), warn=warn

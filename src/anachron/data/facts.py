@@ -29,10 +29,10 @@ CITED_BY = (  # what a fact's row of the table of sources tells
     "fact_id", "subject_id", "relation_id", "object_id", "start", "end", "statement_id", "subject_revision",
     "subject_modified", "references",
 )  # fmt: skip
-# What a file of one's own facts (`anachron.data.own`) calls the columns of this table, and ``aliases`` of a topic.
+# What a file of one's own facts (`anachron.data.own`) calls the columns of this table.
 OWN_NAMES = {
     "subject_label": "subject", "relation_label": "relation", "object_label": "object", "start": "start", "end": "end",
-    "subject_id": "subject_id", "relation_id": "relation_id", "object_id": "object_id", "aliases": "aliases",
+    "subject_id": "subject_id", "relation_id": "relation_id", "object_id": "object_id",
     "other_objects": "other_objects", "popularity": "popularity", "subject_from": "subject_birth",
     "object_from": "object_birth", "statement_id": "statement_id", "subject_revision": "subject_revision",
     "subject_modified": "subject_modified", "references": "references",

@@ -14,7 +14,6 @@ import pytest
 
 from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError
-from anachron.data.own.files import read_given_facts
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
@@ -23,7 +22,7 @@ from anachron.wikidata.topic.days import fetch_days
 from anachron.wikidata.topic.fetch import TopicSettings, fetch_topic
 from anachron.wikidata.updates.build import UpdateSettings, build_updates
 from anachron.wikidata.views.popularity import compute_popularity
-from wikidata.topic.changes import MONTHS, NEW, OLD, QUERY, STATES, WORLD, dump_of
+from wikidata.topic.changes import MONTHS, NEW, OLD, QUERY, STATES, WORLD, dump_of, measured
 from wikidata.wikibase import Redirect, serving
 
 FILES = tuple(f"updates.{part}parquet" for part in ("", "replacements.", "entities.", "sources."))
@@ -177,22 +176,80 @@ def test_facts_of_a_topic_are_a_file_of_facts(server, tmp_path, capsys):
     expected = {
         "subject": "Aland", "relation": "head of government", "object": "Person A", "start": "2010-01-01",
         "end": "2019-01-01", "subject_id": "Q101", "relation_id": "P6", "object_id": "Q201",
-        "aliases": "A the First|Dr A", "other_objects": "2", "statement_id": "s-Q201-2010-01-01",
+        "other_objects": "2", "statement_id": "s-Q201-2010-01-01",
         "subject_revision": "1011", "subject_modified": "2024-09-09T09:09:09Z",
     }  # fmt: skip
     assert rows["Q101", "Q201"] == expected
-    given = {one.fact.object_id: one for one in read_given_facts(out).facts}
-    assert given["Q201"].aliases == ("A the First", "Dr A")
     assert (rows["Q101", "Q215"]["start"], rows["Q101", "Q215"]["end"]) == ("2024-02-01", None)
     assert ("Q104", "Q217") not in rows  # of after that day
     assert "--as-of 2025-06-30" in capsys.readouterr().err  # of the check that comes next
     manifest = json.loads((tmp_path / "facts.csv.manifest.json").read_text())
     assert manifest["parameters"]["preset"] == "dated"
-    assert (tmp_path / "facts.topic" / "topic.json.gz").is_file()
+    assert (tmp_path / "facts.csv.topic" / "topic.json.gz").is_file()
     capsys.readouterr()
     other = QUERY.replace("P6", "P36")
     assert run("build", "facts", "--topic", other, "--as-of", NEW, *options(server), "--out", out) == 2
     assert "is there already, and another command or other inputs made it" in capsys.readouterr().err
+
+
+@pytest.fixture
+def measuring(server):
+    with serving(measured()) as other:
+        yield other
+
+
+@pytest.mark.parametrize(
+    ("topic", "more", "relations"),
+    [
+        ("Q101", (), {"P6", "P36", "P2046"}),
+        (QUERY, (), {"P6"}),  # of the others no objects are fetched
+        (QUERY, ("--relations", "P6,P2046"), {"P6", "P2046"}),
+        (QUERY, ("--relations", ""), {"P6", "P36", "P2046"}),
+    ],
+)
+def test_updates_are_of_the_relations_chosen_and_in_units(measuring, tmp_path, topic, more, relations):
+    for day in (OLD, NEW):
+        dump = dump_of(tmp_path / f"{day}.json.gz", day, measured())
+        ingest(dump, tmp_path / day, IngestSettings(day, "all", entities=frozenset({"Q101"})))
+    settings = UpdateSettings(popularity=False)
+    expected = build_updates(tmp_path / OLD, tmp_path / NEW, tmp_path / "dumps.parquet", settings).updates
+    assert expected["relation"].struct.field("id").sort().to_list() == ["P2046", "P36", "P6"]
+    assert "7 square miles" in str(expected.to_dicts())
+    days = (
+        "--old-date",
+        OLD,
+        "--new-date",
+        NEW,
+        "--no-popularity",
+        *options(measuring),
+        "--out",
+        tmp_path / "u.parquet",
+    )
+    assert run("build", "updates", "--topic", topic, *more, *days) == 0
+    chosen = expected.filter(pl.col("relation").struct.field("id").is_in(relations)).drop("case_id")
+    assert pl.read_parquet(tmp_path / "u.parquet").drop("case_id").equals(chosen)
+
+
+def test_relations_beyond_those_of_the_topic_are_fetched_too(measuring, tmp_path, capsys):
+    words = ("build", "facts", "--topic", QUERY, "--as-of", NEW, *options(measuring))
+    assert run(*words, "--relations", "P36", "--out", tmp_path / "facts.csv") == 0
+    assert pl.read_csv(tmp_path / "facts.csv").select("relation_id", "object").rows() == [("P36", "Two")]
+    capsys.readouterr()
+    # those of another file are no part of what lies in this folder
+    shutil.copytree(tmp_path / "facts.csv.topic", tmp_path / "more.csv.topic")
+    assert run(*words, "--relations", "P6,P36", "--out", tmp_path / "more.csv") == 2
+    assert "with other settings (relations" in capsys.readouterr().err
+
+
+def test_facts_since_a_year_are_those_that_had_not_ended(server, tmp_path):
+    words = ("build", "facts", "--as-of", NEW, *options(server))
+    assert run(*words, "--topic", QUERY, "--out", tmp_path / "all.csv") == 0
+    assert run(*words, "--topic", f"{QUERY} since 2024", "--out", tmp_path / "since.csv") == 0
+    every, since = (pl.read_csv(tmp_path / name) for name in ("all.csv", "since.csv"))
+    items = every.filter((pl.col("start") >= "2024") | (pl.col("end") >= "2024"))["subject_id"].unique().to_list()
+    left = every.filter(pl.col("subject_id").is_in(items), pl.col("end").is_null() | (pl.col("end") >= "2024"))
+    assert 0 < left.height < every.filter(pl.col("subject_id").is_in(items)).height
+    assert since.select("subject", "object").rows() == left.select("subject", "object").rows()
 
 
 def test_a_timestress_of_a_topic(server, tmp_path):
@@ -215,17 +272,26 @@ def test_a_timestress_of_a_topic(server, tmp_path):
     ("words", "message"),
     [
         (("build", "facts", "--out", "f.csv"), "name a snapshot, or say a topic"),
-        (("build", "facts", "S", "--items", "Q1", "--out", "f.csv"), "name a snapshot, or say a topic"),
-        (("build", "facts", "--items", "Q1", "--topic", "Q1", "--out", "f.csv"), "--topic 'Q1' says the whole topic"),
+        (("build", "facts", "S", "--topic", "Q1", "--out", "f.csv"), "name a snapshot, or say a topic"),
+        (("wikidata", "fetch", "--items", "Q1", "--topic", "Q1", "--out", "s"), "--topic 'Q1' says the whole topic"),
         (("build", "facts", "S", "--as-of", "2024-01-01", "--out", "f.csv"), "--as-of 2024-01-01 is for a topic"),
-        (
-            ("build", "updates", "--old", "S", "--new", "T", "--old-date", NEW, "--out", "u.parquet"),
-            "give two snapshots",
-        ),
-        (("build", "updates", "--items", "Q1", "--out", "u.parquet"), "--old-date 2024-01-01 --new-date today"),
-        (("build", "updates", "--old", "S", "--out", "u.parquet"), "give two snapshots, --old and --new, or a topic"),
+        (("build", "facts", "S", "--language", "en", "--out", "f.csv"), "--language en is for a topic"),
+        (("build", "facts", "S", "--site", "https://w.org", "--out", "f.csv"), "--site https://w.org is for a topic"),
+        (("build", "facts", "S", "--contact", "me", "--out", "f.csv"), "--contact me is for a topic"),
+        (("build", "facts", "S", "--requests", "2", "--out", "f.csv"), "--requests 2 is for a topic"),
+        (("build", "facts", "--topic", "Q1", "--class-depth", "5", "--out", "f.csv"), "--class-depth 5: of a topic"),
+        (("build", "timestress", "--topic", f"{QUERY} since 2021", "--templates", "--out", "t"), "before 2021"),
+        (("build", "updates", "--old", "S", "--new", "T", "--old-date", NEW, "--out", "u.parquet"), "is for a topic"),
+        (("build", "updates", "--old", "S", "--new", "T", "--new-date", NEW, "--out", "u.parquet"), "is for a topic"),
+        (("build", "updates", "--topic", "Q1", "--out", "u.parquet"), "--old-date 2024-01-01 --new-date today"),
+        (("build", "updates", "--old", "S", "--out", "u.parquet"), "give two snapshots, --old and --new, or --topic"),
+        (("build", "updates", "--old", "S", "--new", "T", "--relations", "6", "--out", "u.parquet"), "relation '6'"),
         (("build", "timestress", "--templates", "--out", "t"), "give a dump, page views and --date, or a topic"),
-        (("build", "timestress", "D", "--items", "Q1", "--templates", "--out", "t"), "give a dump, page views"),
+        (("build", "timestress", "D", "--topic", "Q1", "--templates", "--out", "t"), "give a dump, page views"),
+        (
+            ("build", "timestress", "--topic", "Q1", "--most-bad", "5", "--templates", "--out", "t"),
+            "--most-bad 5 is for a dump",
+        ),
     ],
 )
 def test_what_is_neither_is_refused(words, message, tmp_path, monkeypatch, capsys):

@@ -16,7 +16,6 @@ from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.rules import preset as preset_named
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
 from anachron.wikidata.selection.stages import Cut, no_minimum
-from anachron.wikidata.topic.aliases import with_aliases
 
 COMMAND = "build facts"
 
@@ -32,7 +31,7 @@ def build_facts(
 ) -> Selected:
     """Select the facts of a snapshot and write them (.parquet or .jsonl) with ``<out>.manifest.json``.
 
-    A .csv is a file of facts as `anachron.check` reads it (`as_own_facts`), of a topic with other names of objects.
+    A .csv is a file of facts as `anachron.check` reads it (`as_own_facts`).
     settings: by default those of TimeStress; see `selection_named`. preset: the name that they started from, for the
     manifest. warn: told what a reader of the facts must know.
 
@@ -61,7 +60,7 @@ def build_facts(
     inputs = {str(path): file_fingerprint(path) for path in read}
     table = selected.facts
     if out.suffix == ".csv":
-        table = as_own_facts(with_aliases(snapshot, table))
+        table = as_own_facts(table)
         if alike := selected.facts.height - table.height:
             warn(f"{alike:,} facts are left out of {out}: in them one name stands for two entities")
     write_table(out, table)

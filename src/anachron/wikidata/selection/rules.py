@@ -32,7 +32,8 @@ class Selection:
     several_periods: what happens to (s, r, o) that holds in more than one distinct period: ``drop`` (TimeStress),
         ``drop-closed``, which counts periods with a known start and end only, for others went before (TimeStress v1,
         section 4.2), or ``keep``, with its other periods written beside (note of TimeStress v1, section 3.2.2).
-    ended_before: a fact must end before the first day of this year. first_year: and start in this year or later.
+    ended_before: a fact must end before the first day of this year. ended_since: and in this year or later, unless it
+        still holds. first_year: and start in this year or later.
     least_days: from the first day of its start to the last day of its end (1,140 is the published "longer than three
         years": days // 30 > 37).
     popularity: whether popularity decides at all; without it every fact is kept and has none.
@@ -53,6 +54,7 @@ class Selection:
     banned: tuple[str, ...] = ("P47",)
     several_periods: Literal["drop", "drop-closed", "keep"] = "drop"
     ended_before: int = 2021
+    ended_since: int | None = None
     first_year: int | None = None
     least_days: int = 1140
     popularity: bool = True
@@ -75,11 +77,15 @@ class Selection:
             raise ConfigError(f"relation {both[0]} is both chosen and banned; choose one")
         if self.several_periods not in ("drop", "drop-closed", "keep"):
             raise ConfigError(f"several periods {self.several_periods!r}: choose 'drop', 'drop-closed' or 'keep'")
-        if 0 in (self.ended_before, self.first_year):
+        if 0 in (self.ended_before, self.ended_since, self.first_year):
             raise ConfigError("year 0: there is no year 0; write 1 BCE as -1")
         if self.first_year is not None and self.first_year >= self.ended_before:
             raise ConfigError(
                 f"facts that start in {self.first_year} or later cannot end before {self.ended_before}; widen the years"
+            )
+        if self.ended_since is not None and self.ended_since >= self.ended_before:
+            raise ConfigError(
+                f"facts that end in {self.ended_since} or later do not end before {self.ended_before}; widen the years"
             )
         if self.least_days < 1:
             raise ConfigError(f"least days {self.least_days}: a period needs at least 1 to have a length")
@@ -253,6 +259,8 @@ def _period_steps(settings: Selection) -> list[_Written]:
     else:
         several = ("one period", "periods", [("it holds in more than one period", col("periods") > 1), repeated])
     since: list[_Written] = []
+    if (last := settings.ended_since) is not None:
+        since.append((f"ended since {last}", "periods", [(f"it ended before {last}", col("end_year") < last)]))
     if (first := settings.first_year) is not None:
         early = (f"it starts before {first}", col("start_year") < first)
         since.append((f"started since {first}", "periods", [early]))

@@ -11,7 +11,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -49,7 +49,8 @@ class TopicSettings:
     """How a topic is fetched, and what of it goes into the snapshot.
 
     as_of: the day at whose end (UTC) the entities stood as they are wanted; today without one. wiki, language: those of
-    `anachron.wikidata.reading.settings.IngestSettings`. at_a_time: requests on their way at once. most: entities in
+    `anachron.wikidata.reading.settings.IngestSettings`. relations: fetch objects of these alone, of all where empty; by
+    default of those that the topic names (`Topic.with_`). at_a_time: requests on their way at once. most: entities in
     all. cache: folder of what was fetched, by default in the user's cache folder. since: an earlier snapshot of a
     topic, whose entities are asked for only where they changed. dry_run: fetch the items themselves, count what else is
     needed, and write nothing. Raises `ConfigError` for a day that is none or is to come.
@@ -58,6 +59,7 @@ class TopicSettings:
     as_of: str | None = None
     wiki: str = "all"
     language: str = "en"
+    relations: tuple[str, ...] | None = None
     site: Site = field(default_factory=Site)
     at_a_time: int = 1
     most: int = MOST
@@ -109,11 +111,13 @@ def fetch_topic(
     """
     refuse_stores(out)
     settings, callbacks, out = settings or TopicSettings(), callbacks or Callbacks(), Path(out)
+    if settings.relations is None:
+        settings = replace(settings, relations=(topic.found_by or topic).with_)
     if settings.dry_run:
         return _planned(topic, out, settings, callbacks)
     identity = {
         "chosen": topic.describe(), "site": settings.site.url, "as_of": settings.as_of, "wiki": settings.wiki,
-        "language": settings.language,
+        "language": settings.language, "relations": sorted(settings.relations or ()),
     }  # fmt: skip
     if (out / "manifest.json").is_file():
         return _complete(out, identity, callbacks)
@@ -129,7 +133,7 @@ def fetch_topic(
             with callbacks.bar("items") as bar:
                 outcomes = resolver.resolve(ids, bar.progress)
             items = _items(ids, outcomes)
-            closure = _closure(topic, resolver, kept, settings.most)
+            closure = _closure(settings, resolver, kept)
             with callbacks.bar("what they need") as bar:
                 outcomes = closure.follow(items, bar.progress) | outcomes
             table = _table(outcomes, {*ids, *(one.id for one in items)})
@@ -170,8 +174,7 @@ def _complete(out: Path, identity: Json, callbacks: Callbacks) -> FetchedTopic:
     discard(out / WORK)  # where the last step did not come to its end
     if identity["as_of"] is None:
         callbacks.notice(
-            f"{out} is complete, as of {manifest['date']}; for what changed since then, choose another --out with "
-            f"--earlier {out}"
+            f"{out} is complete, as of {manifest['date']}; for what changed since then, remove this folder and repeat"
         )
     return FetchedTopic(out, pl.read_csv(out / TABLE, schema=SCHEMA), known["requests"], manifest)
 
@@ -233,9 +236,9 @@ def _ids(topic: Topic, services: Services, kept: Kept) -> list[str]:
     return list(ids)
 
 
-def _closure(topic: Topic, resolver: Resolver, kept: Kept, most: int) -> Closure:
-    relations = frozenset((topic.found_by or topic).with_)
-    return Closure(resolver.resolve, lambda one: kept.entity(*one.key), relations, most)
+def _closure(settings: TopicSettings, resolver: Resolver, kept: Kept) -> Closure:
+    relations = frozenset(settings.relations or ())
+    return Closure(resolver.resolve, lambda one: kept.entity(*one.key), relations, settings.most)
 
 
 def _items(ids: Iterable[str], outcomes: dict[str, Outcome]) -> list[Outcome]:
@@ -256,7 +259,7 @@ def _planned(topic: Topic, out: Path, settings: TopicSettings, callbacks: Callba
             resolver = Resolver(services, kept)
             with callbacks.bar("items") as bar:
                 outcomes = resolver.resolve(ids, bar.progress)
-            closure = _closure(topic, resolver, kept, settings.most)
+            closure = _closure(settings, resolver, kept)
             named = closure.first(_items(ids, outcomes)).all() - set(ids)
             here = len(kept.known(ids))
         finally:

@@ -13,7 +13,12 @@ from anachron.wikidata.updates.triples import GROUP, ITEM, day_of, first_days, s
 
 
 def merged_items(comparison: Comparison) -> set[str]:
-    """Items that statements pointed to in the old snapshot, point away from in the new, and that it does not have."""
+    """Items that statements pointed to in the old snapshot, point away from in the new, and that it does not have.
+
+    None of a topic, which has only what it names: of what was merged it has a list (`fetch_days`), which was followed.
+    """
+    if "topic" in comparison.new.snapshot.manifest:
+        return set()
     gone = {item for triples in triples_of(comparison) for item in merge_candidates(triples)["gone"]}
     return missing_from(comparison.new.snapshot, gone)
 
