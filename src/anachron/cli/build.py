@@ -74,6 +74,10 @@ class SelectionOptions:
         ),
     ] = None
     ended_before: EndedBefore = None
+    ended_since: Annotated[
+        int | None,
+        typer.Option(help="Keep facts that ended in this year or later, or still hold. Default: a topic's 'since'."),
+    ] = None
     first_year: Annotated[int | None, typer.Option(help="Keep facts that start in this year or later.")] = None
     least_days: Annotated[
         int | None,
@@ -107,7 +111,7 @@ class SelectionOptions:
     ] = None
 
     def selection(self, topic: "Topic | None" = None) -> "Selection":
-        """The thresholds; those of a topic where it has some: its relations, unless others are chosen, and its year."""
+        """The thresholds; those of a topic where it has some: its relations and year, unless others are chosen."""
         from anachron.wikidata.selection.facts import selection_named
 
         thresholds = asdict(self)
@@ -115,9 +119,8 @@ class SelectionOptions:
             if thresholds[name] is not None:
                 thresholds[name] = split_commas(thresholds[name])
         if topic is not None:
-            thresholds["ended_since"] = topic.since
-            if thresholds["relations"] is None:
-                thresholds["relations"] = topic.with_ or None
+            own = {"relations": topic.with_ or None, "ended_since": topic.since}
+            thresholds |= {name: value for name, value in own.items() if thresholds[name] is None}
         preset, popularity = thresholds.pop("preset"), None if thresholds.pop("popularity") else False
         return selection_named(preset or "timestress", popularity=popularity, **thresholds)
 

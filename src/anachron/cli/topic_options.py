@@ -28,7 +28,8 @@ TopicDay = Annotated[
     ),
 ]  # fmt: skip
 LabelLanguage = Annotated[
-    str | None, typer.Option(help="Of a topic: language of labels and descriptions. Default: en.")
+    str | None,
+    typer.Option(help="Of a topic: language of labels and descriptions. Default: en.", rich_help_panel=TOPIC),
 ]
 
 
@@ -42,7 +43,7 @@ class TopicOptions:
         typer.Option(
             "--topic",
             help="Items: ids (Q30,Q142), a file of ids, a query (FILE.rq), or in words: 'instances of Q3624078 with "
-            "P6,P35 in Q46 since 1990', of which facts that ended before 1990 are left out.",
+            "P6,P35 in Q46 since 1990'.",
             rich_help_panel=COMMON,
         ),
     ] = None

@@ -12,6 +12,7 @@ from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.topic.choose import Topic
+from anachron.wikidata.topic.fetch import MOST
 from wikidata.topic import naive
 from wikidata.topic.worlds import AFTER, BEFORE, BETWEEN, FRANCE, LATE, TOPIC, histories, person, world
 from wikidata.wikibase import Redirect, Revision, World, unavailable
@@ -261,6 +262,11 @@ def test_wrong_settings_are_refused(fetching, changes, words):
     with pytest.raises(ConfigError, match=words):
         fetching(**changes)
     assert not fetching.asked()
+
+
+def test_the_help_says_how_many_entities_there_may_be(capsys):
+    assert run_command(["wikidata", "fetch", "--help"], debug=False) == 0
+    assert f"{MOST:,}" in capsys.readouterr().out
 
 
 def test_the_command_says_what_became_of_the_ids(fetching, capsys):
