@@ -55,7 +55,9 @@ class TopicOptions:
     views: Annotated[
         str | None, typer.Option(help="Address of its page views. Default: Wikimedia's; none of another Wikibase.")
     ] = None
-    requests: Annotated[int, typer.Option(min=1, help="Requests at a time; Wikimedia asks for one.")] = 1
+    requests: Annotated[
+        int, typer.Option(min=1, help="Requests at a time; Wikimedia asks for one, and takes at most 3.")
+    ] = 1
 
     def said(self, **others: Any) -> "Topic | None":
         """The topic; None where none is said. others: options that are for a topic, besides these.
@@ -107,7 +109,7 @@ class TopicInParts(TopicOptions):
     ] = None
     since: Annotated[
         int | None,
-        typer.Option(help="Of these, those of which such a statement begins or ends in this year or later."),
+        typer.Option(help="Of these, those of which such a statement held in this year or later."),
     ] = None
 
     def topic(self) -> "Topic":

@@ -149,10 +149,11 @@ def test_a_query_is_asked_once_and_both_days_have_its_items(server, tmp_path):
 
 def test_words_are_understood_by_the_services_own_mapping(server, tmp_path):
     settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
-    found = fetch_topic(topic_of(f"{QUERY},P36 since 2024"), tmp_path / "t", settings)
-    # heads that came, or went, in 2024 or later
-    assert found.outcomes.filter(pl.col("part") == "topic")["id"].to_list() == ["Q101", "Q102", "Q104", "Q106"]
-    assert found.manifest["topic"]["chosen"]["words"] == "instances of Q3624078 with P6,P36 since 2024"
+    found = fetch_topic(topic_of(f"{QUERY},P36 since 2025"), tmp_path / "t", settings)
+    # with a head in office in 2025 or later, since whenever
+    ids = found.outcomes.filter(pl.col("part") == "topic")["id"].to_list()
+    assert ids == ["Q101", "Q103", "Q104", "Q105", "Q106"]
+    assert found.manifest["topic"]["chosen"]["words"] == "instances of Q3624078 with P6,P36 since 2025"
 
 
 @pytest.mark.parametrize(
@@ -266,6 +267,25 @@ def test_a_timestress_of_a_topic(server, tmp_path):
         found = WORLD.views["en.wikipedia", title]
         first = min(MONTHS.index(month) for month in found)
         assert number == statistics.median([found.get(month, 0) for month in MONTHS[first:]])
+
+
+@pytest.mark.parametrize(
+    ("words", "views", "message"),
+    [
+        (("timestress", "--templates", "--date", NEW), False, "no page views are known of it"),
+        (("updates", "--old-date", OLD, "--new-date", NEW), False, "no page views are known of it"),
+        (("timestress", "--templates", "--date", "2016-01-01"), True, "the service has them since 2015-07"),
+        (("updates", "--old-date", "2015-10-01", "--new-date", "2016-01-01"), True, "since 2015-07"),
+    ],
+)
+def test_page_views_that_cannot_be_had_are_told_before_anything_is_fetched(
+    server, tmp_path, words, views, message, capsys
+):
+    given = options(server) if views else options(server)[:-2]
+    before = len(server.requests())
+    assert run("build", *words, "--topic", QUERY, *given, "--out", tmp_path / "u.parquet") == 2
+    assert message in capsys.readouterr().err
+    assert len(server.requests()) == before
 
 
 @pytest.mark.parametrize(

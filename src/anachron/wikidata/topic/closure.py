@@ -15,10 +15,10 @@ import msgspec
 from anachron.core.errors import ConfigError
 from anachron.wikidata.reading.entity_json import Claims, Snak, Value, entities_of, entity_of, unit_of
 from anachron.wikidata.selection.rules import Selection
+from anachron.wikidata.topic.choose import NUMBER
 from anachron.wikidata.topic.entities import Outcome, Progress, in_order
 
-# Lexemes and schemas are not asked for, and a number of more digits than any id has would spoil the whole request.
-_FETCHED = re.compile(r"[QP][1-9]\d{0,8}").fullmatch
+_FETCHED = re.compile(f"[QP]{NUMBER}").fullmatch  # lexemes and schemas are not asked for
 # Edges from a property to a class that counts as its own: the entity is needed that an edge begins at, not its end.
 CLASS_ROUNDS = Selection().class_depth - 1
 _claims = msgspec.json.Decoder(Claims).decode

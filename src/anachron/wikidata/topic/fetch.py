@@ -20,14 +20,14 @@ import msgspec
 import polars as pl
 from isal import igzip
 
-from anachron.core.errors import BackendError, ConfigError, DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.io.files import Json, atomic, read_json
 from anachron.io.jobs import Callbacks, begin, begun, differences, discard, locked, refuse_others
 from anachron.io.stores import refuse_stores
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
-from anachron.wikidata.topic.choose import Topic, ids_of_answer, why_failed
+from anachron.wikidata.topic.choose import Topic, ids_of_answer
 from anachron.wikidata.topic.closure import CLASS_ROUNDS, Closure
 from anachron.wikidata.topic.entities import Outcome, Resolver, in_order
 from anachron.wikidata.topic.kept import Kept, default_cache, file_of
@@ -36,7 +36,6 @@ from anachron.wikidata.topic.site import Site
 
 DUMP, TABLE, WORK = "topic.json.gz", "topic.csv", ".fetch"
 MOST = 50_000  # entities of a topic, unless more are allowed
-QUERY_FAILS = (400, 414, 500)  # states by which a query service says what is wrong with a query
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 SCHEMA = {
     "id": pl.String, "part": pl.String, "state": pl.String, "revision": pl.Int64, "modified": pl.String,
@@ -218,18 +217,7 @@ def _ids(topic: Topic, services: Services, kept: Kept) -> list[str]:
         return list(topic.items)
     if (known := kept.get("ids")) is not None:
         return list(known)
-    address = services.site.sparql
-    if address is None:
-        raise ConfigError(f"{services.site.url} has no query service that is known; give its address, or --items")
-    accept = "application/sparql-results+json"
-    response = services.get(
-        "query", address, {"query": query}, accept=accept, allowed=QUERY_FAILS,
-        check=lambda response: None,  # half an answer means that the time was up, which another try would not change
-    )  # fmt: skip
-    if response is None or response.status_code in QUERY_FAILS:
-        state, why = (404, "no such page") if response is None else (response.status_code, why_failed(response.content))
-        raise BackendError(f"{address}: the query service answers {state}: {why}")
-    ids = topic.found(ids_of_answer(response.content)).items
+    ids = topic.found(ids_of_answer(services.query(query))).items
     with kept.answer():
         kept.put("ids", "", ids)
         kept.put("requests", "", services.counts)
