@@ -15,7 +15,7 @@ import msgspec
 from anachron.core.errors import ConfigError
 from anachron.wikidata.reading.entity_json import Claims, entities_of, entity_of
 from anachron.wikidata.selection.rules import Selection
-from anachron.wikidata.topic.entities import Outcome, Progress, in_order
+from anachron.wikidata.topic.entities import Outcome, Progress, end_of, in_order
 
 # Lexemes and schemas are not asked for, and a number of more digits than any id has would spoil the whole request.
 _FETCHED = re.compile(r"[QP][1-9]\d{0,8}").fullmatch
@@ -101,8 +101,7 @@ class Closure:
         return self.outcomes
 
     def _named(self, ids: Iterable[str]) -> Named:
-        there = [self.outcomes.get(id) for id in in_order(filter(_FETCHED, ids))]
-        there = [one if one is None or one.to is None else self.outcomes.get(one.to) for one in there]
+        there = [end_of(self.outcomes, id) for id in in_order(filter(_FETCHED, ids))]
         return named_by(self._read(one) for one in there if one is not None and one.state == "found")
 
     def _round(self, ids: set[str], progress: Progress) -> None:
