@@ -21,13 +21,13 @@ def test_an_answer_is_there_as_a_whole_or_not_at_all(tmp_path):
         assert kept.all("outcome") == {"Q1": {"state": "found"}}
     with Kept(tmp_path / "kept.sqlite", "two") as other:
         assert other.all("outcome") == {} and other.get("outcome", "Q1") is None
-        assert other.entity("Q1", 5) == b"{}" and other.known(["Q1", "Q2"]) == {"Q1"}
-        assert other.has_entity("Q1", 5) and not other.has_entity("Q1", 6)
+        assert other.entity("Q1", 5) == b"{}" and other.has("Q1") and not other.has("Q2")
+        assert other.has("Q1", 5) and not other.has("Q1", 6)
         other.forget()
     with Kept(tmp_path / "kept.sqlite", "one") as kept:
         assert kept.get("outcome", "Q1") == {"state": "found"}
         kept.forget()
-        assert kept.all("outcome") == {} and kept.has_entity("Q1", 5)
+        assert kept.all("outcome") == {} and kept.has("Q1", 5)
 
 
 def test_another_file_is_refused(tmp_path):

@@ -175,7 +175,8 @@ def request(
         if response.status_code in allowed:
             return response
         if response.status_code in PASSING:
-            raise Failure(f"the server answers {response.status_code}", retry_after(response.headers))
+            state = response.status_code
+            raise Failure(f"the server answers {state}", retry_after(response.headers), state=state)
         if response.status_code in MISSING:
             return None
         if response.is_success:

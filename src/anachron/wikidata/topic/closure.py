@@ -16,7 +16,7 @@ from anachron.core.errors import ConfigError
 from anachron.wikidata.reading.entity_json import Claims, Snak, Value, entities_of, entity_of, unit_of
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.topic.choose import NUMBER
-from anachron.wikidata.topic.entities import Outcome, Progress, in_order
+from anachron.wikidata.topic.entities import Outcome, Progress, end_of, in_order
 
 _FETCHED = re.compile(f"[QP]{NUMBER}").fullmatch  # lexemes and schemas are not asked for
 # Edges from a property to a class that counts as its own: the entity is needed that an edge begins at, not its end.
@@ -107,8 +107,7 @@ class Closure:
         return self.outcomes
 
     def _named(self, ids: Iterable[str]) -> Named:
-        there = [self.outcomes.get(id) for id in in_order(filter(_FETCHED, ids))]
-        there = [one if one is None or one.to is None else self.outcomes.get(one.to) for one in there]
+        there = [end_of(self.outcomes, id) for id in in_order(filter(_FETCHED, ids))]
         return named_by(self._read(one) for one in there if one is not None and one.state == "found")
 
     def _round(self, ids: set[str], progress: Progress) -> None:
