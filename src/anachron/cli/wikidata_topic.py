@@ -28,7 +28,7 @@ def fetch(
     topic: TopicOptions,
     out: Annotated[Path, typer.Option(help="Folder for the snapshot."), RUN],
     as_of: Annotated[
-        str | None, typer.Option(help="Fetch every entity as it stood at the end of this day (UTC): YYYY-MM-DD.")
+        str | None, typer.Option(help="Fetch every entity as it stood at the end of this past day (UTC): YYYY-MM-DD.")
     ] = None,
     earlier: Annotated[
         Path | None, typer.Option(help="Snapshot of an earlier fetch: only what changed since is fetched again.")
@@ -53,7 +53,8 @@ def fetch(
 ) -> None:
     """Fetch the items of a topic, and what their facts name, from Wikidata's services into a snapshot folder.
 
-    If interrupted or killed, repeat the same command to resume: no request is made twice.
+    If interrupted or killed, repeat the same command to resume: no request is made twice; with --requests N, up to N-1
+    answers on their way are asked for again.
 
     Example: anachron wikidata fetch --items Q30,Q142 --contact you@example.org --out topic --dry-run
     """
