@@ -52,7 +52,8 @@ def fetch(
 ) -> None:
     """Fetch the items of a topic, and what their facts name, from Wikidata's services into a snapshot folder.
 
-    If interrupted or killed, repeat the same command to resume: no request is made twice.
+    If interrupted or killed, repeat the same command to resume: no request is made twice; with --requests N, up to N-1
+    answers on their way are asked for again.
 
     Example: anachron wikidata fetch --items Q30,Q142 --contact you@example.org --out topic --dry-run
     """

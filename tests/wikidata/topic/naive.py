@@ -22,7 +22,7 @@ def state(histories, id, day=TODAY):
     if last.hidden:
         return "hidden", last.number, None
     if isinstance(last.content, Redirect):
-        return "merged", last.number, revisions[-1].content.to
+        return "merged", last.number, last.content.to
     return "found", last.number, None
 
 

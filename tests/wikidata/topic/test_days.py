@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -17,13 +19,15 @@ from anachron.core.errors import ConfigError
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
+from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.topic import days as days_module
 from anachron.wikidata.topic.choose import topic_of
 from anachron.wikidata.topic.days import fetch_days
 from anachron.wikidata.topic.fetch import TopicSettings, fetch_topic
-from anachron.wikidata.updates.build import UpdateSettings, build_updates
+from anachron.wikidata.updates.build import UpdateSettings, build_updates, check_pair
 from anachron.wikidata.views.popularity import compute_popularity
 from wikidata.topic.changes import MONTHS, NEW, OLD, QUERY, STATES, WORLD, dump_of, measured
-from wikidata.wikibase import Redirect, serving
+from wikidata.wikibase import Redirect, Revision, World, serving
 
 FILES = tuple(f"updates.{part}parquet" for part in ("", "replacements.", "entities.", "sources."))
 
@@ -36,6 +40,7 @@ def running():
 
 @pytest.fixture
 def server(running, tmp_path, monkeypatch):
+    running.show(WORLD)
     running.fail()
     monkeypatch.setenv("ANACHRON_CONTACT", "test@example.org")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -147,6 +152,50 @@ def test_a_query_is_asked_once_and_both_days_have_its_items(server, tmp_path):
     assert fetched.count("P6") == 1
 
 
+def test_merges_are_those_of_the_days(server, tmp_path, monkeypatch):
+    """Q107 and Q213 led elsewhere on the earlier day; Q212 was merged after the later one."""
+    before, between, after = "2021-01-01T00:00:00Z", "2024-10-10T00:00:00Z", "2025-09-09T00:00:00Z"
+    state = WORLD.entities["Q107"][0].content
+    changed = {
+        "Q107": [Revision(1, "2020-01-01T00:00:00Z", state), Revision(2, before, Redirect("Q103")),
+                 Revision(3, between, Redirect("Q105"))],
+        "Q212": [WORLD.entities["Q212"][0], Revision(4, after, Redirect("Q218"))],
+        "Q213": [WORLD.entities["Q213"][0], Revision(5, before, Redirect("Q214")),
+                 Revision(6, between, Redirect("Q218"))],
+        "Q102": [replace(one, content=json.loads(json.dumps(one.content).replace("Q209", "Q213"))) if not n else one
+                 for n, one in enumerate(WORLD.entities["Q102"])],
+    }  # fmt: skip
+    server.show(World(dict(WORLD.entities) | changed))
+    server.fail()
+    settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
+    topic = topic_of("Q102,Q107")
+    written = days_module.write_json
+    monkeypatch.setattr(days_module, "write_json", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fetch_days(topic, tmp_path, OLD, NEW, settings)
+    monkeypatch.setattr(days_module, "write_json", written)
+    before = len(server.requests())
+    days = fetch_days(topic, tmp_path, OLD, NEW, settings)
+    assert len(server.requests()) == before  # what was asked for is forgotten when it is written
+    old, new = (dict(one.outcomes.select("id", "merged_into").iter_rows()) for one in (days.old, days.new))
+    assert (old["Q107"], new["Q107"], old["Q213"]) == ("Q103", "Q105", "Q214")
+    assert days.merged == {"Q107": "Q105", "Q213": "Q218"}
+    one, other = (day.manifest["options"]["entities"] for day in (days.old, days.new))
+    assert one == other and one["ids"] == 3  # not Q103, which is none of the later day
+    check_pair(*(open_snapshot(day.snapshot) for day in (days.old, days.new)))
+
+
+def test_a_day_without_any_of_the_items(server, tmp_path):
+    """Q107 led to what is no item of the later day, and that one was not there yet."""
+    changed = {"Q107": [WORLD.entities["Q107"][0], Revision(2, "2021-01-01T00:00:00Z", Redirect("Q103")),
+                        Revision(3, "2024-10-10T00:00:00Z", Redirect("Q106"))]}  # fmt: skip
+    server.show(World(dict(WORLD.entities) | changed))
+    settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
+    days = fetch_days(topic_of("Q107"), tmp_path, OLD, NEW, settings)
+    assert days.old.states() == {"not yet": ["Q106"], "merged": ["Q107 into Q103"]}
+    assert days.old.manifest["options"]["entities"] == days.new.manifest["options"]["entities"]
+
+
 def test_words_are_understood_by_the_services_own_mapping(server, tmp_path):
     settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
     found = fetch_topic(topic_of(f"{QUERY},P36 since 2025"), tmp_path / "t", settings)
@@ -158,7 +207,12 @@ def test_words_are_understood_by_the_services_own_mapping(server, tmp_path):
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
-    [(NEW, OLD, "the old one must be earlier"), ("today", "today", "the old one"), ("2024", NEW, "as YYYY-MM-DD")],
+    [
+        (NEW, OLD, "the old one must be earlier"),
+        ("today", "today", "the old one"),
+        ("2024", NEW, "as YYYY-MM-DD"),
+        (NEW, f"{datetime.now(UTC):%Y-%m-%d}", "--new-date: today"),
+    ],
 )
 def test_days_that_cannot_be_are_refused_before_anything_is_asked(server, tmp_path, old, new, message):
     before = len(server.requests())

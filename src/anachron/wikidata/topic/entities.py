@@ -29,7 +29,7 @@ from anachron.wikidata.topic.services import AT_ONCE, Services, decoded
 State = Literal["found", "merged", "deleted", "missing", "not yet", "hidden", "unreadable"]
 FULL = "info|labels|descriptions|aliases|claims|sitelinks|datatype"
 ORDER = ("type", "id", "datatype", "labels", "descriptions", "aliases", "claims", "sitelinks", "lastrevid", "modified")
-REDIRECT, BROKEN = 400, 500  # states of an entity at a revision; the second, of one that cannot be read for good
+REDIRECT, BROKEN = 400, 500  # states of an entity at a revision: it is a redirect, and what is stored cannot be read
 CONTENT = {"rvprop": "content", "rvslots": "main"}
 PREFIXES = {"Q": "", "P": "Property:"}  # of the titles of their pages, where no page has shown another
 EVER = "9999"  # later than any time of a revision
@@ -80,15 +80,11 @@ class _Entities(Struct):
     entities: dict[str, Raw]
 
 
-class _Slot(Struct):
-    content: str = ""
-
-
 class _Revision(Struct):
     revid: int = 0
     timestamp: str = ""
     sha1hidden: bool = False
-    slots: dict[str, _Slot] = {}
+    slots: dict[str, dict[str, Any]] = {}
 
 
 class _Page(Struct):
@@ -100,8 +96,8 @@ class _Page(Struct):
     def leads_to(self) -> str | None:
         """The entity that the page leads to, where its text was asked for and is that of a redirect."""
         try:
-            return msgspec.json.decode(self.revisions[0].slots["main"].content, type=_Content).redirect
-        except (IndexError, KeyError, msgspec.MsgspecError):  # no page, or one of something else that has this title
+            return msgspec.json.decode(self.revisions[0].slots["main"]["content"], type=_Content).redirect
+        except (IndexError, KeyError, TypeError, msgspec.MsgspecError):  # no page, or another one of this title
             return None
 
 
@@ -283,7 +279,7 @@ class Resolver:
                     self._put(outcome)
 
     def _history(self, ids: list[str]) -> None:
-        """The last revision of each page up to a time, one page a request as documented, then what it holds."""
+        """The last revision of each page up to a time, one page a request, then what it holds."""
         for _, outcome in self.services.map(self._last, [id for id in ids if id not in self._listed]):
             self._settle(outcome)
         for state, ask in (("found", self._at_revision), ("merged", self._led)):

@@ -9,7 +9,7 @@ OUT/.fetch/        while unfinished: which job this is; the answers lie in the c
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -73,7 +73,7 @@ class TopicSettings:
         today = datetime.now(UTC).date().isoformat()
         if self.as_of is not None and not (_DAY.fullmatch(self.as_of) and self.as_of < today):
             raise ConfigError(
-                f"--as-of {self.as_of}: give a day before {today} (UTC), as YYYY-MM-DD; for today, leave --as-of out "
+                f"the day {self.as_of}: give one before {today} (UTC), as YYYY-MM-DD; for today, leave it out "
                 "(--new-date: today)"
             )
         IngestSettings(self.as_of or today, self.wiki, self.language)  # says what is wrong with them
@@ -102,7 +102,7 @@ class FetchedTopic:
         return {id: end_of(found, id) or one for id, one in found.items()}
 
     def states(self) -> dict[str, list[str]]:
-        """The topic's own ids by what became of them; of a merged one with the other, and its state if it has none."""
+        """The topic's own ids by what became of them; of a merged one with the other, and its state if not found."""
         found: dict[str, list[str]] = {}
         ends = self.ends()
         for id, state in self.outcomes.filter(part="topic").select("id", "state").iter_rows():
@@ -149,9 +149,9 @@ def fetch_topic(
             with callbacks.bar("items") as bar:
                 outcomes = resolver.resolve(ids, bar.progress)
             items = _items(ids, outcomes)
-            if topic.found_by is not None:  # they are all, also where one of them led elsewhere on another day
-                items = [one for one in items if one.id in ids]
-            listed = {*ids, *(one.id for one in items)}
+            # Of a topic that was found before, no item joins: two days have one list, wherever a merged one led.
+            listed = frozenset(ids if topic.found_by is not None else [*ids, *(one.id for one in items)])
+            items = [one for one in items if one.id in listed]
             closure = _closure(settings, resolver, kept)
             with callbacks.bar("what they need") as bar:
                 outcomes = closure.follow(items, bar.progress) | outcomes
@@ -163,8 +163,8 @@ def fetch_topic(
                 "fetched": started, "states": dict(Counter(outcomes[id].state for id in ids)),
                 "needed": closure.counts, "requests": dict(sorted(services.counts.items())),
             }  # fmt: skip
-            day, subjects = settings.as_of or started[:10], frozenset(listed)
-            chosen = IngestSettings(day, settings.wiki, settings.language, entities=subjects, references=True)
+            day = settings.as_of or started[:10]
+            chosen = IngestSettings(day, settings.wiki, settings.language, entities=listed, references=True)
             manifest = ingest(out / DUMP, out, chosen, workers=1, callbacks=callbacks, more={"topic": about})
             kept.forget()
         discard(out / WORK)
@@ -284,7 +284,7 @@ def _planned(topic: Topic, out: Path, settings: TopicSettings, callbacks: Callba
     return FetchedTopic(out, _table(outcomes, set(outcomes)), planned, manifest, sum(planned.values()) * each)
 
 
-def _table(outcomes: dict[str, Outcome], own: set[str]) -> pl.DataFrame:
+def _table(outcomes: dict[str, Outcome], own: Collection[str]) -> pl.DataFrame:
     rows = [outcomes[id] for id in in_order(outcomes)]
     return pl.DataFrame(
         [
