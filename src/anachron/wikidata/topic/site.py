@@ -12,8 +12,7 @@ Documented forms, which the live services are expected to have:
 
 from dataclasses import dataclass
 
-from anachron.io.servers import check_address
-from anachron.wikidata.fetching.sources import QUERY_URL, VIEWS_URL, WIKIDATA_URL
+from anachron.io.servers import QUERY_URL, VIEWS_URL, WIKIDATA_URL, check_address
 
 
 @dataclass(frozen=True)
