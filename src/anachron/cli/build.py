@@ -34,13 +34,8 @@ if TYPE_CHECKING:
 
 builds = App(add_completion=False)
 
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        help="Thresholds of a published selection: timestress, or robustness-2025 (six relations); or dated: every "
-        "dated fact, those that still hold too. Default: dated for a .csv, otherwise timestress."
-    ),
-]
+PRESET = "Thresholds of a published selection: timestress, or robustness-2025 (six relations)"
+Preset = Annotated[str | None, typer.Option(help=f"{PRESET}.")]
 Relations = Annotated[str | None, typer.Option(help="Keep only these relations: ids separated by commas; '' for all.")]
 EndedBefore = Annotated[int | None, typer.Option(help="Keep facts that ended before this year.")]
 UsePopularity = Annotated[
@@ -61,7 +56,13 @@ PerStratum = Annotated[
 class SelectionOptions:
     """A preset, and thresholds in the place of its own."""
 
-    preset: Preset = None
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{PRESET}; or dated: every dated fact, those that still hold too. Default: dated for a .csv, "
+            "otherwise timestress."
+        ),
+    ] = None
     relations: Relations = None
     banned: Annotated[str | None, typer.Option(help="Drop these relations: ids separated by commas; '' for none.")] = (
         None
@@ -159,11 +160,12 @@ def facts(
     """
     from anachron.core.errors import ConfigError
     from anachron.wikidata.reading.snapshot import open_snapshot
-    from anachron.wikidata.selection.facts import build_facts
+    from anachron.wikidata.selection.facts import build_facts, check_out
 
     chosen = topic.said(as_of=as_of, language=language)
     thresholds = replace(thresholds, preset=thresholds.preset or ("dated" if out.suffix == ".csv" else "timestress"))
     selection = thresholds.selection(chosen)
+    check_out(place(out), selection)
     if snapshot is None and chosen is not None:
         snapshot = fetched(topic, chosen, topic_folder(out), selection, as_of=as_of, language=language)
     elif snapshot is None or chosen is not None:

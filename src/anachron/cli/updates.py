@@ -120,10 +120,11 @@ def updates(
     """
     from anachron.core.errors import ConfigError
     from anachron.text.cloze import read_cloze
-    from anachron.wikidata.updates.build import build_updates
+    from anachron.wikidata.updates.build import build_updates, check_out
     from anachron.wikidata.updates.redirects import read_redirects
 
     target, chosen = place(out), topic.said(old_date=old_date, new_date=new_date)
+    check_out(target)
     more: dict[str, Any] = {"popularity": popularity, "style": style, "seed": seed, "random_facts": random_facts}
     more |= {"valid_at_date": valid_at_date, "coarse_dates": coarse_dates, "neighbours": neighbours}
     own = () if chosen is None else chosen.with_

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from anachron.core.errors import ConfigError
-from anachron.io.servers import public_url, server_identity
-from anachron.wikidata.fetching.sources import QUERY_URL, VIEWS_URL, WIKIDATA_URL
+from anachron.io.servers import QUERY_URL, VIEWS_URL, WIKIDATA_URL, public_url, server_identity
 
 
 @dataclass(frozen=True)

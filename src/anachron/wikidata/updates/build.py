@@ -105,6 +105,14 @@ def companions(out: Place) -> dict[str, Place]:
     return named | {"card": card_of(out)}
 
 
+def check_out(out: Place) -> None:
+    """Raise `ConfigError` for what is no file of updates."""
+    if out.suffix not in ENDINGS:
+        raise ConfigError(f"{out}: updates hold lists; write {' or '.join(ENDINGS)}")
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder; name a file for --out")
+
+
 def check_pair(old: Snapshot, new: Snapshot) -> None:
     """Raise `ConfigError` for snapshots that cannot be compared."""
     there, here = old.manifest["options"], new.manifest["options"]
@@ -182,10 +190,7 @@ def build_updates(
     templates = cloze_in(settings.language) if templates is None else templates
     if templates is None:
         raise ConfigError(f"--style {settings.style}: no templates in {settings.language}; give --cloze FILE")
-    if out.suffix not in ENDINGS:
-        raise ConfigError(f"{out}: updates hold lists; write {' or '.join(ENDINGS)}")
-    if out.is_dir():
-        raise ConfigError(f"{out} is a folder; name a file for --out")
+    check_out(out)
     if any(side.folder.resolve() in out.resolve().parents for side in (old, new)):
         raise ConfigError(f"{out} lies in a snapshot itself; choose another --out")
     check_pair(old, new)
