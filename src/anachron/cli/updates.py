@@ -136,9 +136,7 @@ def updates(
         days = fetched_days(topic, chosen, topic_folder(target), old_date, new_date or "today", settings)
         old, new, merged = days.old.snapshot, days.new.snapshot, days.merged | merged
     elif chosen is not None or old is None or new is None:
-        raise ConfigError(
-            "give two snapshots, --old and --new, or --topic and its days, --old-date 2024-01-01 --new-date today"
-        )
+        raise ConfigError("give two snapshots, --old and --new, or --topic and --old-date 2024-01-01 --new-date today")
     with progress_bar("buckets") as progress:
         built = build_updates(
             old, new, target, settings, templates=templates, redirects=merged,
