@@ -116,6 +116,28 @@ def test_facts_their_manifest_and_what_is_printed(snapshot: Path, tmp_path: Path
     assert out.read_bytes() == again
 
 
+def test_facts_that_are_written_are_counted(tmp_path: Path, capsys):
+    names = {"Q1": "Georgia", "Q2": "georgia", "Q3": "Atlanta", "Q4": "Tbilisi", "Q5": "France", "Q6": "Paris"}
+    rows = [statement(f"Q{n}", "P36", f"Q{there}", "1990") for n, there in ((1, 3), (2, 4), (5, 6))]
+    things = [entity(id, name) for id, name in names.items()]
+    folder = write_snapshot(tmp_path / "s", things, rows, [property_("P36", "capital")])
+    out = tmp_path / "facts.csv"
+    assert run("build", "facts", folder, "--out", out) == 0
+    said = capsys.readouterr().err
+    assert "1 fact written" in said and "2 facts are left out" in said and len(out.read_text().splitlines()) == 2
+    assert run("build", "facts", folder, "--out", out, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["facts"] == read_json(f"{out}.manifest.json")["counts"]["facts"] == 1
+
+
+def test_the_default_preset_is_told_of_the_command_that_has_it():
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    of = [commands["build"].commands[name] for name in ("facts", "timestress")] + [
+        commands["wikidata"].commands["explain"]
+    ]
+    said = [next(p.help for p in one.params if p.name == "preset") for one in of]
+    assert ["dated" in text for text in said] == [True, False, False]
+
+
 @pytest.mark.slow
 def test_ray_gives_the_same_bytes(snapshot: Path, tmp_path: Path):
     pytest.importorskip("ray", reason="needs the extra ray")
@@ -412,7 +434,7 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
         ([snapshot, "Q100", "--facts", facts, "--no-popularity"], 2, "brings its own thresholds"),
         ([snapshot, "Q999"], 2, "Q999 is not in"),
         ([snapshot, "Ann"], 2, "'Ann' is not an item id"),
-        ([other, "Q100"], 2, "wikidata pageviews"),
+        ([other, "Q100", "--min-popularity", "5"], 2, "wikidata pageviews"),
     ):
         assert run("wikidata", "explain", *words) == code
         assert message in capsys.readouterr().err.strip().splitlines()[-1]
@@ -486,10 +508,15 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
             "is the input itself, which QUESTIONS names",
         ),
         (["facts", "snapshot", "--out", "snapshot/facts.parquet"], 2, "lies in the snapshot itself"),
+        # of a topic all of this is said before anything is fetched: there is no contact, which would be asked for
+        (["facts", "--topic", "Q30", "--out", "f.txt"], 2, "write .csv for check, .parquet or .jsonl"),
+        (["facts", "--topic", "Q30", "--out", "f.parquet", "--still-held"], 2, "write a .csv with build facts"),
+        (["updates", "--topic", "Q30", "--old-date", "2024-01-01", "--out", "u.csv"], 2, "updates hold lists"),
     ],
 )
 def test_wrong_use_is_one_line(words, code, message, questions, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANACHRON_CONTACT", raising=False)
     row = {"subject_label": "A", "relation_label": "r", "object_label": "B", "start": "1990-13", "end": "1999"}
     Path("broken.jsonl").write_text(json.dumps(row | {"question": "who?"}))
     Path("empty.jsonl").write_text(json.dumps(row | {"question": " "}))

@@ -50,6 +50,7 @@ DIFFER = {
     ("probe", "wordings"),
     ("export hub", "language"),  # of the statements, on their card; of the questions of a file of facts there
     ("build cloze", "relations"),  # a text with commas here, a sequence there
+    ("build updates", "relations"),
     ("contexts", "sampling"),  # a name here, what it names there
     ("contexts", "until"),  # by default that of the sampling
     ("score", "prefix"),

@@ -153,6 +153,7 @@ def test_bundled_languages_are_all_tried():
         ),
         (["--templates", "--boundaries", "foo"], 2, "choose 'released' or 'paper'"),
         (["--templates", "--preset", "x"], 2, "choose one of timestress"),
+        (["--templates", "--preset", "dated"], 2, "write a .csv with build facts"),
         (["--templates", "--min-popularity", -1], 2, "give monthly views, 0 or more"),
         (["--templates", "--more-than", -1], 2, "until more than -1 pass"),
         (["--templates", "--ended-before", 0], 2, "there is no year 0"),

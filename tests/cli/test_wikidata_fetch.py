@@ -66,8 +66,10 @@ def test_files_come_once_and_json_tells_of_them(server, tmp_path, capsys):
     assert capsys.readouterr().out == f"{tmp_path / NAME}  500.0 KiB  already there\n"
 
 
-def test_page_views_alone_and_a_contact(server, tmp_path):
-    words = arguments(server, tmp_path, "--no-dump", "--pageviews", "--months", 1, "--contact", "me@example.org")
+@pytest.mark.parametrize("said", [("--contact", "me@example.org"), ()])
+def test_page_views_alone_and_a_contact(server, tmp_path, said, monkeypatch):
+    monkeypatch.setenv("ANACHRON_CONTACT", "you@example.org" if said else "me@example.org")
+    words = arguments(server, tmp_path, "--no-dump", "--pageviews", "--months", 1, *said)
     assert run(words) == 0
     name = "pageviews-202012-user.bz2"
     assert sorted(path.name for path in tmp_path.iterdir())[1:] == [name, f"{name}.manifest.json"]

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from anachron.data.build_statements import build_statements, sources_of
+from anachron.data.card import FROM_DATES, licence
 from anachron.data.question_files import verbalise
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.rebucket import rebucket
@@ -180,6 +181,14 @@ def test_references_are_kept_where_they_are_asked_for(made, tmp_path):
     assert facts["references"].null_count() == facts.height and facts["subject_revision"].null_count() == 0
 
 
+def test_only_what_is_known_to_be_of_wikidata_is_said_to_be_cc0():
+    dump = {"dump": {"name": "d.json"}, "date": "2024-05-01"}
+    topic = dump | {"topic": {"site": "https://www.wikidata.org", "chosen": {"items": ["Q1"]}}}
+    assert "- d.json, dated 2024-05-01: https://www.wikidata.org, CC0 1.0 (https" in licence([topic])
+    said = licence([dump | {"dump": {"name": FROM_DATES}, "date": "2019-12-31"}])
+    assert "Wikidata, which did not hold this on that day" in said and "dumps of Wikidata" not in said
+
+
 def test_cards_name_the_source_its_licence_and_how_a_topic_was_chosen(made, tmp_path):
     for name, topic in (
         ("old", None),
@@ -195,14 +204,14 @@ def test_cards_name_the_source_its_licence_and_how_a_topic_was_chosen(made, tmp_
     card = companions(tmp_path / "u.parquet")["card"].read_text()
     lines = card[card.index("## Source and licence") :].splitlines()[2:5]
     assert lines == [
-        f"- old.json.gz, as of {OLD}: https://www.wikidata.org, CC0 1.0 "
-        "(https://creativecommons.org/publicdomain/zero/1.0/)",
-        f"- new.json.gz, as of {NEW}: https://x.org, under the terms of that site",
+        f"- old.json.gz, dated {OLD}: dumps of Wikidata are CC0 1.0 "
+        "(https://creativecommons.org/publicdomain/zero/1.0/); those of another Wikibase stand under its own terms",
+        f"- new.json.gz, dated {NEW}: https://x.org, under the terms of that site",
         '  - words: `"instances of Q3624078"`',
     ]
     build_facts(tmp_path / "new", tmp_path / "facts.parquet", Selection(popularity=False))
     verbalise(tmp_path / "facts.parquet", tmp_path / "q.parquet")
     card = build_statements(tmp_path / "q.parquet", tmp_path / "d.parquet").card.read_text()
-    assert "## Source and licence\n\n- new.json.gz, as of" in card and '  - words: `"instances of Q3624078"`' in card
+    assert "## Source and licence\n\n- new.json.gz, dated" in card and '  - words: `"instances of Q3624078"`' in card
     (tmp_path / "own.csv").write_text("subject,relation,object,start,end\nA,head of state,B,2001,2009\n")
     assert "licence" not in build_statements(tmp_path / "own.csv", tmp_path / "o.parquet").card.read_text()

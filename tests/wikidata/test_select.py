@@ -163,7 +163,7 @@ def test_the_threshold_is_lowered_until_more_than_enough_pass(tmp_path: Path):
     assert found.cut.threshold is None  # nine facts are not more than nine: all are kept
 
 
-def test_few_facts_need_no_page_views(tmp_path: Path):
+def test_few_facts_need_no_page_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     views = {"Q20": 100.0, "Q21": 400.0, "Q22": 9.0}
     rows = [statement(f"Q{n}", "P39", f"Q{n + 1}", *TIMES) for n in range(20, 24)]
     few, one_less = Selection(more_than=4), Selection(more_than=3)
@@ -172,13 +172,20 @@ def test_few_facts_need_no_page_views(tmp_path: Path):
     assert facts["popularity"].to_list() == [200.0, 60.0, None, None]  # Q23 and Q24 have none
     assert facts.filter(pl.col("object_id") == "Q23")["subject_popularity"].to_list() == [9.0]
     assert select(folder, one_less).facts["popularity"].to_list() == [200.0, 60.0]
-    with pytest.raises(DataError, match=r"no popularity\.parquet"):  # one of several buckets may hold many facts
-        select(write_snapshot(tmp_path / "large", ENTITIES, rows, PROPERTIES), few)
+    split = write_snapshot(tmp_path / "split", ENTITIES, rows, PROPERTIES, buckets=3)
     small = write_snapshot(tmp_path / "small", ENTITIES, rows, PROPERTIES, buckets=1)
+    assert select(split, few).facts.equals(select(small, few).facts)
     for settings in (one_less, Selection(min_popularity=0)):
         with pytest.raises(DataError, match=r"no popularity\.parquet"):
             select(small, settings)
+    with monkeypatch.context() as patch:
+        patch.setattr("anachron.wikidata.selection.select.SMALL", 3)  # of a large snapshot it is not tried
+        with pytest.raises(DataError, match=r"no popularity\.parquet"):
+            select(small, few)
     told: list[str] = []
+    build_facts(folder, tmp_path / "less.parquet", one_less, warn=told.append)
+    assert told == ["all facts with page views are kept, as few are popular; 2 without any are left out"]
+    told.clear()
     build_facts(small, tmp_path / "small.parquet", few, warn=told.append)
     assert pl.read_parquet(tmp_path / "small.parquet").equals(select(folder, Selection(popularity=False)).facts)
     assert told == ["not more than 4 facts, so all are kept, 4 without page views among them"]
@@ -382,6 +389,8 @@ def naive(
             step = "dates"
         elif days(end["date"])[1] >= date(settings.ended_before, 1, 1):
             step = f"ended before {settings.ended_before}"
+        elif settings.ended_since and days(end["date"])[1] < date(settings.ended_since, 1, 1):
+            step = f"ended since {settings.ended_since}"
         elif settings.first_year and days(start["date"])[0] < date(settings.first_year, 1, 1):
             step = f"started since {settings.first_year}"
         elif (days(end["date"])[1] - days(start["date"])[0]).days < settings.least_days:
@@ -436,6 +445,7 @@ VARIANTS = [
     replace(PRESETS["robustness-2025"], top_per_relation=2, first_year=1991),
     Selection(several_periods="drop-closed", popularity=False, ended_before=2019, least_days=1),
     Selection(per_stratum=2, least_days=400),
+    Selection(popularity=False, least_days=1, ended_since=2012),
     Selection(min_popularity=50_000, least_days=400, relations=("P39", "P27"), barred_words=("city",)),
 ]  # fmt: skip
 
@@ -570,7 +580,8 @@ def test_a_file_that_is_cut_off_or_of_something_else_is_named(tmp_path: Path):
         ({"several_periods": "both"}, "choose 'drop', 'drop-closed' or 'keep'"),
         ({"first_year": 2021}, "cannot end before 2021"),
         ({"ended_before": 0}, "no year 0"),
-        ({"least_days": 0}, "at least 1"),
+        ({"ended_since": 2021}, "do not end before 2021"),
+        ({"least_days": -1}, "0 or more"),
         ({"popularity": False, "min_popularity": 5.0}, "needs popularity"),
         ({"min_popularity": -1.0}, "0 or more"),
         ({"min_popularity": float("nan")}, "0 or more"),

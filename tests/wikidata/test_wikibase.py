@@ -250,6 +250,17 @@ def test_a_redirect_says_where_it_leads(server):
     assert resolved["redirects"] == [{"from": "Q9", "to": "Q142"}] and resolved["pages"][0]["lastrevid"] == 30
 
 
+def test_revisions_by_their_numbers(server):
+    ask = {"action": "query", "prop": "revisions", "rvprop": "ids|content", "rvslots": "main", "formatversion": "2"}
+    found = api(server, **ask, revids="22|10|404|13")["query"]
+    assert found["badrevids"] == {id: {"revid": int(id), "missing": True} for id in ("404", "13")}  # 13 is deleted
+    one, other = sorted(found["pages"], key=lambda page: page["title"])
+    assert (one["title"], other["title"]) == ("Q142", "Q9")
+    assert [row["revid"] for page in (one, other) for row in page["revisions"]] == [10, 22]
+    assert json.loads(other["revisions"][0]["slots"]["main"]["content"])["redirect"] == "Q142"
+    assert api(server, **ask, revids="22", rvlimit="1")["error"]["code"] == "invalidparammix"
+
+
 def test_info_of_fifty_pages_at_once(server):
     body = api(server, action="query", prop="info", titles="Q142|Property:P6|Q7|q3624078")
     pages = {page["title"]: page for page in body["query"]["pages"].values()}

@@ -10,13 +10,16 @@ import pyarrow.parquet as pq
 from anachron.wikidata.reading.snapshot import bucket_of, part_name, schemas
 
 
-def write_snapshot(folder, entities, wiki="enwiki", buckets=3, language="en"):
-    """A complete snapshot folder of nothing but these ``{id: title}``."""
+def write_snapshot(folder, entities, wiki="enwiki", buckets=3, language="en", statements=()):
+    """A complete snapshot folder of nothing but these ``{id: title}``, and statements ``(subject, object)``."""
     for table in ("entities", "statements"):
         (folder / table).mkdir(parents=True)
         for bucket in range(buckets):
             mine = [(id, title) for id, title in entities.items() if bucket_of(id, buckets) == bucket]
-            rows = [{"id": id, "title": title} for id, title in mine] if table == "entities" else []
+            rows = [{"id": id, "title": title} for id, title in mine]
+            if table == "statements":
+                own = [pair for pair in statements if bucket_of(pair[0], buckets) == bucket]
+                rows = [{"subject": one, "value_type": "entity", "value": other} for one, other in own]
             pq.write_table(
                 schemas()[table].empty_table().from_pylist(rows, schemas()[table]), folder / table / part_name(bucket)
             )

@@ -75,6 +75,12 @@ def _page_set(
         page = world.by_number.get(int(text))
         if page and not page.deleted:
             pages[page.number] = page
+    for text in several(params, "revids"):
+        page = next((one for one in world.pages.values() if int(text) in {rev.number for rev in one.visible}), None)
+        if page is None:
+            found.setdefault("badrevids", {})[text] = {"revid": int(text), "missing": answer.mark()}
+        else:
+            pages[page.number] = page
     return [pages[number] for number in sorted(pages)], missing
 
 
@@ -123,6 +129,8 @@ def _revisions(
 ) -> None:
     alone = [name for name in ("rvlimit", "rvstart", "rvend", "rvstartid", "rvendid") if name in params]
     alone += ["rvdir"] if params.get("rvdir") == "newer" else []
+    if alone and params.get("revids"):
+        raise Refusal("invalidparammix", 'The "revids" parameter may not be used with the list options.')
     if len(pages) > 1 and alone:
         raise Refusal(
             "invalidparammix",
@@ -141,7 +149,12 @@ def _revisions(
         )
         count = limit(params, "rvlimit", most, answer, "revisions")
     else:
-        chosen, key = [(page, page.latest) for page in pages], lambda page, one: f"{page.number}|{one.number}"
+        numbers = set(map(int, several(params, "revids")))
+        chosen, key = (
+            [(page, one) for page in pages
+             for one in (page.visible if numbers else [page.latest]) if one.number in (numbers or {one.number})],
+            lambda page, one: f"{page.number}|{one.number}",
+        )  # fmt: skip
         count = most
         if begin := params.get("rvcontinue"):
             first = tuple(int(part) for part in begin.split("|"))

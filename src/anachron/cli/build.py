@@ -30,16 +30,12 @@ if TYPE_CHECKING:
     from anachron.data.build_statements import BuiltDataset
     from anachron.wikidata.selection.rules import Selection
     from anachron.wikidata.selection.select import Selected
+    from anachron.wikidata.topic.choose import Topic
 
 builds = App(add_completion=False)
 
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        help="Thresholds of a published selection: timestress, or robustness-2025 (six relations); or dated: every "
-        "dated fact, those that still hold too. Default: dated for a .csv, otherwise timestress."
-    ),
-]
+PRESET = "Thresholds of a published selection: timestress, or robustness-2025 (six relations)"
+Preset = Annotated[str | None, typer.Option(help=f"{PRESET}.")]
 Relations = Annotated[str | None, typer.Option(help="Keep only these relations: ids separated by commas; '' for all.")]
 EndedBefore = Annotated[int | None, typer.Option(help="Keep facts that ended before this year.")]
 UsePopularity = Annotated[
@@ -60,7 +56,13 @@ PerStratum = Annotated[
 class SelectionOptions:
     """A preset, and thresholds in the place of its own."""
 
-    preset: Preset = None
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{PRESET}; or dated: every dated fact, those that still hold too. Default: dated for a .csv, "
+            "otherwise timestress."
+        ),
+    ] = None
     relations: Relations = None
     banned: Annotated[str | None, typer.Option(help="Drop these relations: ids separated by commas; '' for none.")] = (
         None
@@ -73,6 +75,10 @@ class SelectionOptions:
         ),
     ] = None
     ended_before: EndedBefore = None
+    ended_since: Annotated[
+        int | None,
+        typer.Option(help="Keep facts that ended in this year or later, or still hold. Default: a topic's 'since'."),
+    ] = None
     first_year: Annotated[int | None, typer.Option(help="Keep facts that start in this year or later.")] = None
     least_days: Annotated[
         int | None,
@@ -105,16 +111,17 @@ class SelectionOptions:
         ),
     ] = None
 
-    def selection(self, relations: tuple[str, ...] = ()) -> "Selection":
-        """The thresholds. relations: those of a topic, where none are chosen."""
+    def selection(self, topic: "Topic | None" = None) -> "Selection":
+        """The thresholds; those of a topic where it has some: its relations and year, unless others are chosen."""
         from anachron.wikidata.selection.facts import selection_named
 
         thresholds = asdict(self)
         for name in ("relations", "banned", "barred_words"):
             if thresholds[name] is not None:
                 thresholds[name] = split_commas(thresholds[name])
-        if thresholds["relations"] is None and relations:
-            thresholds["relations"] = relations
+        if topic is not None:
+            own = {"relations": topic.with_ or None, "ended_since": topic.since}
+            thresholds |= {name: value for name, value in own.items() if thresholds[name] is None}
         preset, popularity = thresholds.pop("preset"), None if thresholds.pop("popularity") else False
         return selection_named(preset or "timestress", popularity=popularity, **thresholds)
 
@@ -141,7 +148,7 @@ def facts(
     thresholds: SelectionOptions,
     topic: TopicOptions,
     as_of: TopicDay = None,
-    language: LabelLanguage = "en",
+    language: LabelLanguage = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -153,17 +160,16 @@ def facts(
     """
     from anachron.core.errors import ConfigError
     from anachron.wikidata.reading.snapshot import open_snapshot
-    from anachron.wikidata.selection.facts import build_facts
+    from anachron.wikidata.selection.facts import build_facts, check_out
 
-    if (snapshot is None) != topic.given:
-        raise ConfigError("name a snapshot, or say a topic (--topic, --items, --query or --instances-of), not both")
-    if snapshot is not None and as_of is not None:
-        raise ConfigError(f"--as-of {as_of} is for a topic; a snapshot has its own day")
+    chosen = topic.said(as_of=as_of, language=language)
     thresholds = replace(thresholds, preset=thresholds.preset or ("dated" if out.suffix == ".csv" else "timestress"))
-    selection = thresholds.selection(topic.topic().with_ if topic.given else ())
-    if snapshot is None:
-        more = {"as_of": as_of, "language": language}
-        snapshot = fetched(topic, topic_folder(out), popularity=selection.popularity, **more)
+    selection = thresholds.selection(chosen)
+    check_out(place(out), selection)
+    if snapshot is None and chosen is not None:
+        snapshot = fetched(topic, chosen, topic_folder(out), selection, as_of=as_of, language=language)
+    elif snapshot is None or chosen is not None:
+        raise ConfigError("name a snapshot, or say a topic with --topic, not both")
     with progress_bar("buckets") as progress:
         selected = build_facts(
             snapshot, out, selection, preset=thresholds.preset, spread=spread.over(progress), warn=warn

@@ -41,6 +41,7 @@ from anachron.io.stores import Place, StorePath, place
 
 if TYPE_CHECKING:
     from anachron.wikidata.timestress import TimestressSettings
+    from anachron.wikidata.topic.choose import Topic
 
 SpokenLanguage = Annotated[
     str, typer.Option(help="Language of labels and descriptions, and of the questions that templates write.")
@@ -107,36 +108,40 @@ def timestress(
         from anachron.wikidata.reading.settings import IngestSettings
         from anachron.wikidata.timestress import TimestressSettings
 
+    chosen = topic.said()
+    if chosen is not None and most_bad != IngestSettings.most_bad:
+        raise ConfigError(f"--most-bad {most_bad:g} is for a dump; leave it out for a topic")
     settings = TimestressSettings(
         ingest=IngestSettings(date or datetime.now(UTC).date().isoformat(), wiki, language, most_bad=most_bad),
-        selection=SelectionOptions(**asdict(thresholds)).selection(topic.topic().with_ if topic.given else ()),
+        selection=SelectionOptions(**asdict(thresholds)).selection(chosen),
         preset=thresholds.preset or "timestress",
         llm=chosen_writer(llm, templates, LlmOptions(same_as=same_as), base_url),
         style=style,
         boundaries=boundaries,  # type: ignore[arg-type]
         seed=seed,
     )
-    _build(dump, pageviews or [], topic, place(out), settings, spread, as_of=date, wiki=wiki, language=language)
+    of_topic = {"as_of": date, "wiki": wiki, "language": language}
+    _build(dump, pageviews or [], topic, chosen, place(out), settings, spread, **of_topic)
 
 
 def _build(
-    dump: Path | None, pageviews: list[Path], topic: TopicOptions, target: Place, settings: "TimestressSettings",
-    spread: SpreadOptions, **of_topic: Any,
+    dump: Path | None, pageviews: list[Path], options: TopicOptions, topic: "Topic | None", target: Place,
+    settings: "TimestressSettings", spread: SpreadOptions, **of_topic: Any,
 ) -> None:  # fmt: skip
     from anachron.wikidata.timestress import DATASET, SNAPSHOT, build_timestress, check_settings, of_snapshot
 
     tell = partial(_print, target)
-    if topic.given and dump is None:
+    if topic is not None and dump is None:
         check_settings(target, settings, spread.workers)
-        fetched(topic, local(target / SNAPSHOT), popularity=settings.selection.popularity, **of_topic)
+        fetched(options, topic, local(target / SNAPSHOT), settings.selection, **of_topic)
         of_snapshot(target, settings, spread.over(), on_screen(), tell)
-    elif dump is not None and of_topic["as_of"] is not None and not topic.given:
+    elif dump is not None and of_topic["as_of"] is not None and topic is None:
         build_timestress(
             dump, pageviews, target, settings, workers=spread.workers, ray=spread.ray, callbacks=on_screen(),
             finished=tell,
         )  # fmt: skip
     else:
-        raise ConfigError("give a dump, page views and --date, or a topic (--topic, --items, --query, --instances-of)")
+        raise ConfigError("give a dump, page views and --date, or a topic with --topic")
     there = target / DATASET
     if isinstance(there, StorePath):
         say(f"copy {there} here to probe it: anachron probe MODEL --dataset {DATASET} --out RUN")

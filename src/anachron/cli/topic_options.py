@@ -1,6 +1,6 @@
 """Options that say a topic, and how the services are asked for it."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -27,12 +27,15 @@ TopicDay = Annotated[
         "Default: now."
     ),
 ]  # fmt: skip
-LabelLanguage = Annotated[str, typer.Option(help="Language of labels and descriptions.")]
+LabelLanguage = Annotated[
+    str | None,
+    typer.Option(help="Of a topic: language of labels and descriptions. Default: en.", rich_help_panel=TOPIC),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicOptions:
-    """Which items, and how they are fetched."""
+    """Which items, in one option, and how they are fetched."""
 
     PANEL: ClassVar[str] = TOPIC
     topic_: Annotated[
@@ -44,6 +47,51 @@ class TopicOptions:
             rich_help_panel=COMMON,
         ),
     ] = None
+    site: Annotated[str | None, typer.Option(help="Address of the Wikibase. Default: Wikidata.")] = None
+    sparql: Annotated[
+        str | None, typer.Option(help="Address of its query service. Default: Wikidata's; none of another Wikibase.")
+    ] = None
+    contact: Contact = None
+    views: Annotated[
+        str | None, typer.Option(help="Address of its page views. Default: Wikimedia's; none of another Wikibase.")
+    ] = None
+    requests: Annotated[
+        int, typer.Option(min=1, help="Requests at a time; Wikimedia asks for one, and takes at most 3.")
+    ] = 1
+
+    def said(self, **others: Any) -> "Topic | None":
+        """The topic; None where none is said. others: options that are for a topic, besides these.
+
+        Raises `ConfigError` where one of them is given without a topic, and as `anachron.wikidata.topic.choose`.
+        """
+        from anachron.core.errors import ConfigError
+        from anachron.wikidata.topic.choose import topic_of
+
+        if self.topic_ is not None:
+            return topic_of(self.topic_)
+        for name, value in (asdict(self) | others).items():
+            if value not in (None, 1):
+                raise ConfigError(f"--{name.replace('_', '-')} {value} is for a topic; say one with --topic")
+        return None
+
+    def settings(self, **more: Any) -> "TopicSettings":
+        """How the topic is fetched. more: the settings that are no options of this group; None for the default."""
+        from anachron.cli.output import say
+        from anachron.wikidata.fetching.web import FetchSettings
+        from anachron.wikidata.topic.fetch import TopicSettings
+        from anachron.wikidata.topic.site import Site
+
+        addresses = {"url": self.site, "sparql": self.sparql, "views": self.views}
+        site = Site(**{name: address for name, address in addresses.items() if address is not None})
+        web = FetchSettings(contact=self.contact, note=say)
+        more = {name: value for name, value in more.items() if value is not None}
+        return TopicSettings(site=site, at_a_time=self.requests, web=web, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicInParts(TopicOptions):
+    """The same with an option for each part of a topic."""
+
     items: Annotated[
         str | None, typer.Option(help="Ids separated by commas, or a file: one a line, or a column of a CSV.")
     ] = None
@@ -61,27 +109,13 @@ class TopicOptions:
     ] = None
     since: Annotated[
         int | None,
-        typer.Option(help="Of these, those of which such a statement begins or ends in this year or later."),
+        typer.Option(help="Of these, those of which such a statement held in this year or later."),
     ] = None
-    site: Annotated[str | None, typer.Option(help="Address of the Wikibase. Default: Wikidata.")] = None
-    sparql: Annotated[
-        str | None, typer.Option(help="Address of its query service. Default: Wikidata's; none of another Wikibase.")
-    ] = None
-    contact: Contact = None
-    views: Annotated[
-        str | None, typer.Option(help="Address of its page views. Default: Wikimedia's; none of another Wikibase.")
-    ] = None
-    requests: Annotated[int, typer.Option(min=1, help="Requests at a time; Wikimedia asks for one.")] = 1
-
-    @property
-    def given(self) -> bool:
-        """Whether these options say a topic."""
-        said = (self.topic_, self.items, self.query, self.instances_of, self.with_, self.in_, self.since)
-        return any(one is not None for one in said)
 
     def topic(self) -> "Topic":
         """The topic. Raises `ConfigError` where none or several are said, and as `anachron.wikidata.topic.choose`."""
         from anachron.core.errors import ConfigError
+        from anachron.io.files import read_text
         from anachron.wikidata.topic.choose import Topic, items_of, topic_of
 
         if self.topic_ is not None:
@@ -91,27 +125,18 @@ class TopicOptions:
             return topic_of(self.topic_)
         return Topic(
             items=() if self.items is None else items_of(self.items),
-            query=None if self.query is None else _query_in(self.query),
+            query=None if self.query is None else read_text(self.query, "the query"),
             instances_of=self.instances_of,
             with_=split_commas(self.with_ or ""),
             in_=self.in_,
             since=self.since,
         )
 
-    def settings(self, **more: Any) -> "TopicSettings":
-        """How the topic is fetched. more: the settings that are no options of this group."""
-        from anachron.cli.output import say
-        from anachron.wikidata.fetching.web import FetchSettings
-        from anachron.wikidata.topic.fetch import TopicSettings
-        from anachron.wikidata.topic.site import Site
 
-        addresses = {"url": self.site, "sparql": self.sparql, "views": self.views}
-        site = Site(**{name: address for name, address in addresses.items() if address is not None})
-        web = FetchSettings(contact=self.contact, note=say)
-        return TopicSettings(site=site, at_a_time=self.requests, web=web, **more)
+def told(topic: "Topic") -> "Topic":
+    """The topic, when its query has been printed."""
+    from anachron.cli.output import say
 
-
-def _query_in(path: Path) -> str:
-    from anachron.io.files import read_text
-
-    return read_text(path, "the query")
+    if (query := topic.sparql()) is not None:
+        say(query.rstrip())
+    return topic

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.analysis.plots.words import counted
+from anachron.cli.build import Relations
 from anachron.cli.commands import SELDOM, as_published
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
@@ -29,7 +30,6 @@ from anachron.io.stores import place
 
 if TYPE_CHECKING:
     from anachron.io.stores import Place
-    from anachron.wikidata.topic.days import Days
     from anachron.wikidata.updates.build import Built, UpdateSettings
 
 OldSnapshot = Annotated[Path | None, typer.Option("--old", help="The earlier snapshot, made by wikidata ingest.")]
@@ -91,7 +91,8 @@ def updates(
     new: NewSnapshot = None,
     topic: TopicOptions,
     old_date: Annotated[str | None, typer.Option(help="Of a topic: the earlier day, YYYY-MM-DD.")] = None,
-    new_date: Annotated[str, typer.Option(help="Of a topic: the later day, YYYY-MM-DD, or today.")] = "today",
+    new_date: Annotated[str | None, typer.Option(help="Of a topic: the later day, YYYY-MM-DD. Default: today.")] = None,
+    relations: Relations = None,
     out: Annotated[Path, typer.Option(help="File for the updates: .parquet or .jsonl."), UPDATES],
     unchanged_groups: UnchangedGroups = "skip",
     redirects: Redirects = None,
@@ -117,19 +118,25 @@ def updates(
 
     Example: anachron build updates --old SNAPSHOT-2021 --new SNAPSHOT-2023 --out updates.parquet
     """
+    from anachron.core.errors import ConfigError
     from anachron.text.cloze import read_cloze
-    from anachron.wikidata.updates.build import build_updates
+    from anachron.wikidata.updates.build import build_updates, check_out
     from anachron.wikidata.updates.redirects import read_redirects
 
-    target = place(out)
-    more = {"popularity": popularity, "style": style, "seed": seed, "random_facts": random_facts}
+    target, chosen = place(out), topic.said(old_date=old_date, new_date=new_date)
+    check_out(target)
+    more: dict[str, Any] = {"popularity": popularity, "style": style, "seed": seed, "random_facts": random_facts}
     more |= {"valid_at_date": valid_at_date, "coarse_dates": coarse_dates, "neighbours": neighbours}
+    own = () if chosen is None else chosen.with_
+    more["relations"] = own if relations is None else split_commas(relations)
     settings = update_settings(unchanged_groups, **more)
     templates = None if cloze is None else read_cloze(cloze)
     merged = {} if redirects is None else read_redirects(redirects)
-    if topic.given or old is None or new is None or old_date is not None:
-        days = days_of(topic, old, new, topic_folder(target), (old_date, new_date), settings)
+    if chosen is not None and old is None and new is None and old_date is not None:
+        days = fetched_days(topic, chosen, topic_folder(target), old_date, new_date or "today", settings)
         old, new, merged = days.old.snapshot, days.new.snapshot, days.merged | merged
+    elif chosen is not None or old is None or new is None:
+        raise ConfigError("give two snapshots, --old and --new, or --topic and --old-date 2024-01-01 --new-date today")
     with progress_bar("buckets") as progress:
         built = build_updates(
             old, new, target, settings, templates=templates, redirects=merged,
@@ -157,23 +164,6 @@ def _tell(built: "Built", target: "Place", json_: bool, new: Path, merged: int) 
         f"{files['replacements']}, {built.created.height:,} new entities to {files['entities']}, what each object "
         f"can be cited by to {files['sources']}, the card to {files['card']}"
     )
-
-
-def days_of(
-    topic: TopicOptions, old: Path | None, new: Path | None, folder: Path, dates: tuple[str | None, str],
-    settings: "UpdateSettings",
-) -> "Days":  # fmt: skip
-    """The topic on both days. Raises `ConfigError` where it is not said, or snapshots are too."""
-    from anachron.core.errors import ConfigError
-    from anachron.text.languages import code_of
-
-    if not topic.given or old is not None or new is not None or dates[0] is None:
-        raise ConfigError(
-            "give two snapshots, --old and --new, or a topic (--topic, --items, --query or --instances-of) and its "
-            "days, --old-date 2024-01-01 --new-date today"
-        )
-    language = code_of(settings.language) or settings.language
-    return fetched_days(topic, folder, dates[0], dates[1], popularity=settings.popularity, language=language)
 
 
 def _bytes(memory: float | None) -> int | None:

@@ -1,5 +1,6 @@
 """Commands that fetch what a snapshot is built from, and add page views to it: ``download`` and ``pageviews``."""
 
+from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, SpreadOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.outputs import RUN
+from anachron.cli.topic_options import Contact
 
 if TYPE_CHECKING:
     from anachron.wikidata.fetching.dumps import Downloads
@@ -39,9 +41,7 @@ def download(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be fetched, without fetching it.")
     ] = False,
-    contact: Annotated[
-        str | None, typer.Option(help="Your email address or web page, sent to the servers; Wikimedia asks for it.")
-    ] = None,
+    contact: Contact = None,
     timeout: Annotated[float, typer.Option(help="Seconds without data after which a connection is given up.")] = 60,
     retries: Annotated[int, typer.Option(help="Number of consecutive failures without progress before giving up.")] = 6,
     dumps_url: Annotated[str, typer.Option(help="Server for dumps and page views, or a mirror of it.")] = (
@@ -58,7 +58,9 @@ def download(
     """
     from anachron.wikidata.fetching.dumps import download as fetch
     from anachron.wikidata.fetching.web import FetchSettings
+    from anachron.wikidata.topic.services import CONTACT
 
+    contact = contact or environ.get(CONTACT)
     downloads = fetch(
         date, out, dump=dump, redirects=redirects, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
         settings=FetchSettings(timeout=timeout, retries=retries, contact=contact, note=say), dumps_url=dumps_url,

@@ -10,7 +10,7 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import RUN
-from anachron.cli.topic_options import TopicOptions
+from anachron.cli.topic_options import LabelLanguage, TopicDay, TopicInParts, told
 from anachron.cli.wikidata import needing_extra, print_ingest
 
 if TYPE_CHECKING:
@@ -25,24 +25,23 @@ def register(app: typer.Typer) -> None:
 
 def fetch(
     *,
-    topic: TopicOptions,
+    topic: TopicInParts,
     out: Annotated[Path, typer.Option(help="Folder for the snapshot."), RUN],
-    as_of: Annotated[
-        str | None, typer.Option(help="Fetch every entity as it stood at the end of this day (UTC): YYYY-MM-DD.")
-    ] = None,
+    as_of: TopicDay = None,
     earlier: Annotated[
         Path | None, typer.Option(help="Snapshot of an earlier fetch: only what changed since is fetched again.")
     ] = None,
     wiki: Annotated[
         str, typer.Option(help="Only items with a title in this wiki become subjects; all: every item of the topic.")
     ] = "all",
-    language: Annotated[
-        str, typer.Option(help="Language of labels; in another one, ingest OUT/topic.json.gz, which holds all of them.")
-    ] = "en",
+    language: LabelLanguage = None,
     most: Annotated[
-        int,
-        typer.Option(help="Maximum number of entities, with those that the items name; above it, the command stops."),
-    ] = 50_000,
+        int | None,
+        typer.Option(
+            help="Maximum number of entities, with those that the items name; above it, the command stops. Default: "
+            "50,000."
+        ),
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Folder for what was fetched. Default: in your cache folder, for all topics.")
     ] = None,
@@ -53,20 +52,18 @@ def fetch(
 ) -> None:
     """Fetch the items of a topic, and what their facts name, from Wikidata's services into a snapshot folder.
 
-    If interrupted or killed, repeat the same command to resume: no request is made twice.
+    If interrupted or killed, repeat the same command to resume: no request is made twice; with --requests N, up to N-1
+    answers on their way are asked for again.
 
     Example: anachron wikidata fetch --items Q30,Q142 --contact you@example.org --out topic --dry-run
     """
     with needing_extra():
         from anachron.wikidata.topic.fetch import fetch_topic
 
-    chosen = topic.topic()
-    if (query := chosen.sparql()) is not None:
-        say(query.rstrip())
     settings = topic.settings(
         as_of=as_of, since=earlier, wiki=wiki, language=language, most=most, cache=cache, dry_run=dry_run
     )
-    fetched = fetch_topic(chosen, out, settings, on_screen())
+    fetched = fetch_topic(told(topic.topic()), out, settings, on_screen())
     if json_:
         print_json({"requests": fetched.requests, "seconds": fetched.seconds, "manifest": fetched.manifest})
     elif dry_run:

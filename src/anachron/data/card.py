@@ -11,6 +11,7 @@ from anachron.core.draws import draw
 from anachron.core.errors import DataError
 from anachron.core.periods import STATUSES, Boundaries
 from anachron.io.files import Json, file_fingerprint, read_json
+from anachron.io.servers import WIKIDATA_URL
 from anachron.io.stores import Place, place
 from anachron.io.tables import markdown_table
 
@@ -24,7 +25,7 @@ CORRECT, INCORRECT, TRANSITIONAL = (f"{s} contexts a fact and granularity" for s
 MATCHES, WORDS = "matches (tests) a fact and granularity", "words a dated question"
 POPULAR_AND_LONG = "correlation of ln popularity and ln length of the period"
 SAMPLED = 8  # relations
-WIKIDATA = "https://www.wikidata.org"
+FROM_DATES = "offices-2019-12-31-from-dates.json.gz"  # of `wikidata example`
 CC0 = "CC0 1.0 (https://creativecommons.org/publicdomain/zero/1.0/)"
 LEAST = "largest chance of a random scorer to be robust on a fact"
 # TimeStress, section 3.2 (least chance: of its released data); TimeStress v1, table 2.
@@ -174,9 +175,13 @@ def licence(snapshots: list[Json]) -> str:
     lines = []
     for snapshot in snapshots:
         topic: Json = snapshot.get("topic") or {}
-        site = topic.get("site") or WIKIDATA
-        terms = CC0 if site == WIKIDATA else "under the terms of that site"
-        lines.append(f"- {snapshot['dump']['name']}, as of {snapshot['date']}: {site}, {terms}")
+        name, site = snapshot["dump"]["name"], topic.get("site")
+        terms = f"dumps of Wikidata are {CC0}; those of another Wikibase stand under its own terms"
+        if name == FROM_DATES:
+            terms = f"drawn from dates of a later state of Wikidata, which did not hold this on that day, {CC0}"
+        elif site is not None:
+            terms = f"{site}, {CC0 if site == WIKIDATA_URL else 'under the terms of that site'}"
+        lines.append(f"- {name}, dated {snapshot['date']}: {terms}")
         chosen = topic.get("chosen", topic)
         lines += [f"  - {key}: `{json.dumps(value, ensure_ascii=False)}`" for key, value in chosen.items()]
     return "\n".join(["## Source and licence\n", *lines, ""]) if lines else ""

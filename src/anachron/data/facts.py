@@ -10,6 +10,7 @@ from anachron.core.errors import DataError
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.core.sameness import name_key
+from anachron.data.own.columns import NEEDED
 from anachron.data.question_tables import QUESTION_COLUMNS
 from anachron.data.statements import FactWithQuestion
 from anachron.io.schemas import NOT_BLANK, CellRule, ColumnSchema, Schema
@@ -29,14 +30,12 @@ CITED_BY = (  # what a fact's row of the table of sources tells
     "fact_id", "subject_id", "relation_id", "object_id", "start", "end", "statement_id", "subject_revision",
     "subject_modified", "references",
 )  # fmt: skip
-# What a file of one's own facts (`anachron.data.own`) calls the columns of this table, and ``aliases`` of a topic.
+# What a file of one's own facts calls otherwise than this table, and the columns that it may have
 OWN_NAMES = {
-    "subject_label": "subject", "relation_label": "relation", "object_label": "object", "start": "start", "end": "end",
-    "subject_id": "subject_id", "relation_id": "relation_id", "object_id": "object_id", "aliases": "aliases",
-    "other_objects": "other_objects", "popularity": "popularity", "subject_from": "subject_birth",
-    "object_from": "object_birth", "statement_id": "statement_id", "subject_revision": "subject_revision",
-    "subject_modified": "subject_modified", "references": "references",
+    "subject_label": "subject", "relation_label": "relation", "object_label": "object", "subject_from": "subject_birth",
+    "object_from": "object_birth",
 }  # fmt: skip
+OWN = dict.fromkeys([*NEEDED, "other_objects", "popularity", *OWN_NAMES.values(), *CITED_BY[1:]])
 # Further periods in which the same (s, r, o) holds, where the selection kept such facts; an open end is null.
 OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))
 QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | QUESTION_COLUMNS
@@ -53,26 +52,32 @@ OPEN = CellRule(_is_open, _OPEN)
 ALL_OPEN = CellRule(lambda questions: questions.list.eval(_is_open(pl.element())).list.all(), f"each {_OPEN}")
 
 
-def as_own_facts(facts: pl.DataFrame) -> pl.DataFrame:
-    """Facts as a file of one's own has them, one row a period, the columns that hold something in `OWN_NAMES`' words.
+def told_apart(facts: pl.DataFrame) -> pl.DataFrame:
+    """Those facts that their names tell apart, as a question and a file of one's own facts do.
 
-    Those of one subject and relation stand together, the earliest first. Such a file tells its facts apart by their
-    names, as a question does. Facts in which one name stands for two entities (Georgia, for one of two subjects of a
-    relation) are left out.
+    Facts in which one name stands for two entities (Georgia, for one of two subjects of a relation) are left out.
     """
-    keys = ["_subject", "_object"]
-    named = facts.with_columns(
-        pl.col(f"{side}_label").map_elements(name_key, pl.String).alias(f"_{side}") for side in ("subject", "object")
-    )
+    subject, object_ = _named("subject"), _named("object")
     several = [
-        pl.col(f"{side}_id").n_unique().over("relation_id", *keys[: place + 1]) > 1
-        for place, side in enumerate(("subject", "object"))
+        pl.col("subject_id").n_unique().over("relation_id", subject) > 1,
+        pl.col("object_id").n_unique().over("relation_id", subject, object_) > 1,
     ]
-    kept = named.filter(~pl.any_horizontal(several))
-    there = [name for name in OWN_NAMES if name in kept.columns and (name in ASKED or not kept[name].is_null().all())]
-    begins = pl.Series("_begins", [Date.parse(start).first_day for start in kept["start"]], pl.Int64)
-    ordered = kept.with_columns(begins).sort(*keys[:1], "relation_id", "_begins", *keys[1:], "end", nulls_last=True)
-    return ordered.select(pl.col(name).alias(OWN_NAMES[name]) for name in there)
+    return facts.filter(~pl.any_horizontal(several))
+
+
+def as_own_facts(facts: pl.DataFrame) -> pl.DataFrame:
+    """Facts as a file of one's own has them, one row a period, the columns of `OWN` that hold something.
+
+    Those of one subject and relation stand together, the earliest first.
+    """
+    begins = pl.Series([Date.parse(start).first_day for start in facts["start"]], dtype=pl.Int64)
+    ordered = facts.sort(_named("subject"), "relation_id", begins, _named("object"), "end", nulls_last=True)
+    own = ordered.rename(OWN_NAMES)
+    return own.select(n for n in OWN if n in NEEDED or (n in own.columns and own[n].null_count() < own.height))
+
+
+def _named(side: str) -> pl.Expr:
+    return pl.col(f"{side}_label").map_elements(name_key, pl.String)
 
 
 def read_questions(path: Place | str) -> pl.DataFrame:

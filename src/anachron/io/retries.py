@@ -14,12 +14,15 @@ class Failure(Exception):
     """A request failed.
 
     wait: seconds that the server asks for; None where it names none. passing: whether it may succeed at the next try.
-    busy: nothing is wrong with the server, it only asks to come back later.
+    busy: nothing is wrong with the server, it only asks to come back later. state: with which a server answered.
     """
 
-    def __init__(self, words: str, wait: float | None = None, *, passing: bool = True, busy: bool = False) -> None:
+    def __init__(
+        self, words: str, wait: float | None = None, *, passing: bool = True, busy: bool = False,
+        state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(words)
-        self.wait, self.passing, self.busy = wait, passing, busy
+        self.wait, self.passing, self.busy, self.state = wait, passing, busy, state
 
 
 def failure(state: RetryCallState) -> Any:

@@ -20,6 +20,10 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from anachron.core.errors import ConfigError
 
 OPENAI = "https://api.openai.com/v1"
+DUMPS_URL = "https://dumps.wikimedia.org"
+WIKIDATA_URL = "https://www.wikidata.org"
+QUERY_URL = "https://query.wikidata.org/sparql"
+VIEWS_URL = "https://wikimedia.org/api/rest_v1"
 WORDS = 300  # characters of a server's message that are shown
 UNKNOWN = "unknown"  # in the place of an address: of answers kept by versions that did not record theirs
 SHORTEST = 8  # characters of a key in a row that are not shown

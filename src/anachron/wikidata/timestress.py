@@ -18,7 +18,7 @@ from anachron.text.words import language_files
 from anachron.wikidata.reading.dump import open_dump
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
-from anachron.wikidata.selection.facts import build_facts
+from anachron.wikidata.selection.facts import build_facts, check_out
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.views.database import import_duckdb
 from anachron.wikidata.views.pageviews import months_of, parse_name
@@ -149,6 +149,7 @@ def _check(
 def check_settings(out: Place, settings: TimestressSettings, workers: int | None) -> None:
     """Raise now what `of_snapshot` would raise about its settings after the snapshot was made."""
     chosen(**_spoken(settings))
+    check_out(out / FACTS, settings.selection)
     if settings.llm is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
         Client(settings.llm)
     check_boundaries(settings.boundaries)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from wikidata.dumps import entity, item, property_, statement, time, write_dump
+from wikidata.dumps import constraint, entity, item, property_, quantity, statement, time, write_dump
 from wikidata.wikibase import Redirect, Revision, World
 
 OLD, NEW = "2024-01-01", "2025-06-30"
@@ -55,8 +55,6 @@ def _histories() -> dict[str, list[Revision]]:
         id: of(id, (before, item(id, name, title=name, claims=[statement("P31", entity("Q5"), id=f"c-{id}")])))
         for id, name in PEOPLE.items()
     }
-    names = [{"language": "en", "value": name} for name in ("A the First", "Dr | A", "Dr A", "[A]")]
-    people["Q201"][0].content["aliases"] = {"en": names, "de": names[:1]}
     people["Q212"].append(Revision(999_999, between, Redirect("Q218")))
     words = {"Q3624078": "sovereign state", "Q5": "human", "Q301": "One", "Q302": "Two", "Q303": "Three"}
     things = {id: of(id, (before, item(id, name, title=name))) for id, name in words.items()}
@@ -88,10 +86,36 @@ def views() -> dict[tuple[str, str], dict[str, int]]:
 WORLD = World(HISTORIES, views())
 
 
-def dump_of(path: Path, day: str) -> Path:
+def measured() -> World:
+    """A state whose head, area (in a unit) and capital change, the capital within its one statement."""
+
+    def area(number: int, start: str, end: str | None = None) -> dict:
+        dates = {"P580": time(start)} | ({"P582": time(end)} if end else {})
+        return statement("P2046", quantity(f"+{number}", "Q7"), "normal", dates, id=f"a-{number}")
+
+    def capital(city: str, start: str) -> dict:
+        return statement("P36", entity(city), "normal", {"P580": time(start)}, id="k")
+
+    early, late = "2020-05-01T00:00:00Z", "2024-09-09T09:09:09Z"
+    old = (held("Q201", "2010-01-01"), area(5, "2010-01-01"), capital("Q301", "2010-01-01"))
+    new = (
+        held("Q201", "2010-01-01", "2024-03-01"), held("Q202", "2024-03-01"), area(5, "2010-01-01", "2024-04-01"),
+        area(7, "2024-04-01"), capital("Q302", "2024-05-01"),
+    )  # fmt: skip
+    kept = ("Q201", "Q202", "Q301", "Q302", "Q3624078", "Q5", "P6", "P31", "P580", "P582")
+    things = {"Q7": item("Q7", "square mile"), "P2046": property_("P2046", "area", "quantity")}
+    things["P36"] = property_("P36", "capital", claims=[constraint(separators=["P580"])])
+    return World(
+        {id: HISTORIES[id] for id in kept}
+        | {id: [Revision(n, early, one)] for n, (id, one) in enumerate(things.items(), 1)}
+        | {"Q101": [Revision(8, early, state("Q101", "Aland", *old)), Revision(9, late, state("Q101", "Aland", *new))]}
+    )
+
+
+def dump_of(path: Path, day: str, world: World = WORLD) -> Path:
     """The dump of a day: every entity that is there then, redirects and what comes later left out."""
     entities = []
-    for revisions in HISTORIES.values():
+    for revisions in world.entities.values():
         there = [one for one in revisions if one.timestamp[:10] <= day]
         if there and isinstance(there[-1].content, dict):
             entities.append(there[-1].content | {"lastrevid": there[-1].number, "modified": there[-1].timestamp})

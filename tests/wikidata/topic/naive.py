@@ -22,7 +22,7 @@ def state(histories, id, day=TODAY):
     if last.hidden:
         return "hidden", last.number, None
     if isinstance(last.content, Redirect):
-        return "merged", last.number, revisions[-1].content.to
+        return "merged", last.number, last.content.to
     return "found", last.number, None
 
 
@@ -45,8 +45,8 @@ def objects(claims):
     found = set()
     for one in claims:
         value = one["mainsnak"].get("datavalue", {}).get("value")
-        if isinstance(value, dict) and "id" in value and one["rank"] != "deprecated":
-            found.add(value["id"])
+        if isinstance(value, dict) and one["rank"] != "deprecated":
+            found.update({value["id"]} if "id" in value else {value.get("unit", "").rpartition("/")[2]} - {"", "1"})
     return found
 
 

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.wikidata.topic.choose import Topic, ids_of_answer, items_of, read_items, topic_of, why_failed
+from anachron.wikidata.topic.closure import named_by
+from wikidata.topic.worlds import country
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
 
 # Wikibase's mapping: an item has truthy values (wdt), and statement nodes (p) with a value (ps) and qualifiers (pq).
-# Q30 and Q142 are states, Q20 a kingdom, Q9 no state, Q99 a state of long ago; the value _:unknown is a somevalue.
+# Q30 and Q142 are states, Q20 a kingdom, Q9 no state, Q99 a state of long ago, Q921 one with a head since 1967 and a
+# deprecated one; of Q85 it is said that it has none. The value _:unknown is a somevalue.
 WORLD = """
 @prefix wd: <http://www.wikidata.org/entity/> .
 @prefix s: <http://www.wikidata.org/entity/statement/> .
@@ -21,6 +24,7 @@ WORLD = """
 @prefix p: <http://www.wikidata.org/prop/> .
 @prefix ps: <http://www.wikidata.org/prop/statement/> .
 @prefix pq: <http://www.wikidata.org/prop/qualifier/> .
+@prefix wikibase: <http://wikiba.se/ontology#> .
 @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
 wd:Q417175 wdt:P279 wd:Q3624078 .
 wd:Q30 wdt:P31 wd:Q3624078 ; wdt:P30 wd:Q49 ; p:P6 s:Q30-a .
@@ -34,13 +38,22 @@ wd:Q9 wdt:P31 wd:Q5 ; wdt:P30 wd:Q46 ; p:P6 s:Q9-a .
 s:Q9-a ps:P6 wd:Q1 ; pq:P580 "2000-01-01T00:00:00Z"^^xsd:dateTime .
 wd:Q99 wdt:P31 wd:Q3624078 ; wdt:P30 wd:Q46 ; p:P6 s:Q99-a .
 s:Q99-a ps:P6 wd:Q3 ; pq:P580 "1890-01-01T00:00:00Z"^^xsd:dateTime ; pq:P582 "1989-12-31T00:00:00Z"^^xsd:dateTime .
+wd:Q921 wdt:P31 wd:Q3624078 ; wdt:P30 wd:Q48 ; p:P6 s:Q921-a ; p:P35 s:Q921-b .
+s:Q921-a ps:P6 wd:Q4 ; pq:P580 "1967-10-04T00:00:00Z"^^xsd:dateTime .
+s:Q921-b ps:P35 wd:Q4 ; pq:P580 "1967-10-04T00:00:00Z"^^xsd:dateTime ; wikibase:rank wikibase:DeprecatedRank .
+wd:Q85 wdt:P31 wd:Q3624078 ; wdt:P30 wd:Q48 ; p:P6 s:Q85-a .
+s:Q85-a a <http://www.wikidata.org/prop/novalue/P6> .
+s:Q30-a wikibase:rank wikibase:PreferredRank . s:Q85-a wikibase:rank wikibase:NormalRank .
+s:Q142-a wikibase:rank wikibase:NormalRank . s:Q142-b wikibase:rank wikibase:NormalRank .
+s:Q20-a wikibase:rank wikibase:NormalRank . s:Q9-a wikibase:rank wikibase:NormalRank .
+s:Q99-a wikibase:rank wikibase:NormalRank . s:Q921-a wikibase:rank wikibase:NormalRank .
 wd:Q64 wdt:P31 wd:Q515 ; wdt:P131 wd:Q7 . wd:Q7 wdt:P131 wd:Q8 .
 """
 
 
-def asked(query: str) -> tuple[str, ...]:
+def asked(query: str, world: str = WORLD) -> tuple[str, ...]:
     store = pyoxigraph.Store()
-    store.load(WORLD.encode(), format=pyoxigraph.RdfFormat.TURTLE)
+    store.load(world.encode(), format=pyoxigraph.RdfFormat.TURTLE)
     answer = store.query(query)
     return ids_of_answer(answer.serialize(format=pyoxigraph.QueryResultsFormat.JSON))
 
@@ -48,30 +61,61 @@ def asked(query: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("topic", "expected"),
     [
-        (Topic(instances_of="Q3624078"), ("Q20", "Q30", "Q99", "Q142")),  # subclasses too, in order of their numbers
+        (
+            Topic(instances_of="Q3624078"),
+            ("Q20", "Q30", "Q85", "Q99", "Q142", "Q921"),
+        ),  # subclasses too, in order of their numbers
         (Topic(instances_of="Q3624078", in_="Q46"), ("Q20", "Q99", "Q142")),
-        (Topic(instances_of="Q3624078", with_=("P6",)), ("Q30", "Q99", "Q142")),
+        (Topic(instances_of="Q3624078", with_=("P6",)), ("Q30", "Q99", "Q142", "Q921")),  # not one without a value
+        (Topic(instances_of="Q3624078", with_=("P35",)), ("Q20",)),  # not one that is deprecated
         (Topic(instances_of="Q3624078", with_=("P6", "P35"), in_="Q46"), ("Q20", "Q99", "Q142")),
-        # one that ends on the first day counts, one that ends on the day before does not, an unknown date neither
+        # one that ends on the first day counts, and one that ends on the day before does not
         (Topic(instances_of="Q3624078", with_=("P6", "P35"), in_="Q46", since=1990), ("Q20", "Q142")),
-        (Topic(instances_of="Q3624078", with_=("P6",), since=1991), ("Q30",)),
+        # whoever is in office since 1967 counts, and whoever is since an unknown day
+        (Topic(instances_of="Q3624078", with_=("P6",), since=1991), ("Q30", "Q142", "Q921")),
         (Topic(instances_of="Q515", in_="Q8"), ("Q64",)),  # a place in a place
         (Topic(instances_of="Q11111"), ()),
-        (Topic(query="PREFIX p: <http://www.wikidata.org/prop/> SELECT ?item ?s { ?item p:P35 ?s }"), ("Q20",)),
+        (Topic(query="PREFIX p: <http://www.wikidata.org/prop/> SELECT ?item ?s { ?item p:P35 ?s }"), ("Q20", "Q921")),
     ],
 )
 def test_a_query_finds_what_the_words_say(topic, expected):
     assert asked(topic.sparql()) == expected
 
 
+DATES = st.lists(st.sampled_from(["1967-01-01", "1989-12-31", "1990-01-01", "2001-05-06"]), max_size=2)
+STATEMENTS = st.fixed_dictionaries({
+    "of": st.integers(1, 4), "relation": st.sampled_from(["P6", "P35", "P7"]), "value": st.booleans(),
+    "rank": st.sampled_from(["Preferred", "Normal", "Deprecated"]), "P580": DATES, "P582": DATES, "P585": DATES,
+})  # fmt: skip
+
+
+@given(st.lists(STATEMENTS, max_size=6))
+def test_since_is_what_a_plain_reading_of_the_statements_says(statements):
+    text, expected = (
+        WORLD.partition("wd:Q417175")[0] + "".join(f"wd:Q{n} wdt:P31 wd:Q50 . " for n in range(1, 5)),
+        set(),
+    )
+    for number, one in enumerate(statements):
+        node = f"s:Q{one['of']}-{number}"
+        text += f"wd:Q{one['of']} p:{one['relation']} {node} . {node} wikibase:rank wikibase:{one['rank']}Rank . "
+        text += f"{node} ps:{one['relation']} wd:Q9 . " if one["value"] else ""
+        for name in ("P580", "P582", "P585"):
+            text += "".join(f'{node} pq:{name} "{day}T00:00:00Z"^^xsd:dateTime . ' for day in one[name])
+        counts = one["relation"] in ("P6", "P35") and one["value"] and one["rank"] != "Deprecated"
+        dated = one["P580"] or one["P582"] or any(day >= "1990" for day in one["P585"])
+        if counts and dated and not any(day < "1990" for day in one["P582"]):
+            expected.add(f"Q{one['of']}")
+    assert asked(Topic(instances_of="Q50", with_=("P6", "P35"), since=1990).sparql(), text) == tuple(sorted(expected))
+
+
 def test_a_query_declares_the_prefixes_that_it_uses():
     query = Topic(instances_of="Q5", with_=("P6",), in_="Q46", since=1990).sparql()
     declared = set(re.findall(r"PREFIX (\w+):", query))
-    assert declared == set(re.findall(r"\b(\w+):[PQd]", query.partition("SELECT")[2]))
+    assert declared == set(re.findall(r"\b(\w+):[PQdrD]", query.partition("SELECT")[2]))
     assert "PREFIX p:" not in Topic(instances_of="Q5").sparql()
 
 
-IDS = st.integers(1, 10**9).map(lambda number: f"Q{number}")
+IDS = st.integers(1, 10**9 - 1).map(lambda number: f"Q{number}")
 RELATIONS = st.lists(st.integers(1, 9999).map(lambda number: f"P{number}"), min_size=1, max_size=3).map(tuple)
 
 
@@ -97,6 +141,7 @@ def test_what_a_query_found_remembers_it():
         ({}, "said in no way"),
         ({"items": ("Q1",), "query": "SELECT ?item {}"}, "several ways"),
         ({"items": ("Q1",), "since": 1990}, "narrow down --instances-of"),
+        ({"items": ("Q1234567890",)}, "items 'Q1234567890' is not the id of an item"),
         ({"items": ("P6",)}, "items 'P6' is not the id of an item"),
         ({"instances_of": "state"}, "--instances-of 'state' is not the id"),
         ({"instances_of": "Q1", "in_": "Europe"}, "--in 'Europe' is not the id"),
@@ -134,6 +179,7 @@ def test_ids_are_read_from_files_as_people_have_them(name, tmp_path):
     ("name", "content", "message"),
     [
         ("a.txt", "Q30\nGermany\n", "line 2: 'Germany' is not the id of an item"),
+        ("a.csv", "item\nQ30\nQ1234567890\n", "line 3: 'Q1234567890' is not the id of an item"),
         ("a.txt", "# none\n", "lists no items"),
         ("a.csv", "item,label\nQ30,a\nx,b\n", "holds no items; it has column item, column label"),
         ("a.csv", "head,state\nQ1,Q2\n", "several sets of items, in column head, column state"),
@@ -143,6 +189,12 @@ def test_a_file_without_ids_says_where(name, content, message, tmp_path):
     (tmp_path / name).write_text(content)
     with pytest.raises((ConfigError, DataError), match=message):
         read_items(tmp_path / name)
+
+
+def test_an_id_too_large_for_the_service_is_not_asked_for():
+    """It would make the answer of all 50 ids an error."""
+    body = json.dumps(country("Q8", "Eight", [("Q999999999", "2020", None), ("Q1234567890", "2021", None)])).encode()
+    assert {id for id in named_by([body]).all() if id not in ("P6", "P31", "P580", "P582", "Q6256")} == {"Q999999999"}
 
 
 def test_a_text_that_is_no_topic_says_what_is_one(tmp_path):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -14,17 +16,18 @@ import pytest
 
 from anachron.cli.main import run_command
 from anachron.core.errors import ConfigError
-from anachron.data.own.files import read_given_facts
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
+from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.topic import days as days_module
 from anachron.wikidata.topic.choose import topic_of
 from anachron.wikidata.topic.days import fetch_days
 from anachron.wikidata.topic.fetch import TopicSettings, fetch_topic
-from anachron.wikidata.updates.build import UpdateSettings, build_updates
+from anachron.wikidata.updates.build import UpdateSettings, build_updates, check_pair
 from anachron.wikidata.views.popularity import compute_popularity
-from wikidata.topic.changes import MONTHS, NEW, OLD, QUERY, STATES, WORLD, dump_of
-from wikidata.wikibase import Redirect, serving
+from wikidata.topic.changes import MONTHS, NEW, OLD, QUERY, STATES, WORLD, dump_of, measured
+from wikidata.wikibase import Redirect, Revision, World, serving
 
 FILES = tuple(f"updates.{part}parquet" for part in ("", "replacements.", "entities.", "sources."))
 
@@ -37,6 +40,7 @@ def running():
 
 @pytest.fixture
 def server(running, tmp_path, monkeypatch):
+    running.show(WORLD)
     running.fail()
     monkeypatch.setenv("ANACHRON_CONTACT", "test@example.org")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -148,17 +152,67 @@ def test_a_query_is_asked_once_and_both_days_have_its_items(server, tmp_path):
     assert fetched.count("P6") == 1
 
 
+def test_merges_are_those_of_the_days(server, tmp_path, monkeypatch):
+    """Q107 and Q213 led elsewhere on the earlier day; Q212 was merged after the later one."""
+    before, between, after = "2021-01-01T00:00:00Z", "2024-10-10T00:00:00Z", "2025-09-09T00:00:00Z"
+    state = WORLD.entities["Q107"][0].content
+    changed = {
+        "Q107": [Revision(1, "2020-01-01T00:00:00Z", state), Revision(2, before, Redirect("Q103")),
+                 Revision(3, between, Redirect("Q105"))],
+        "Q212": [WORLD.entities["Q212"][0], Revision(4, after, Redirect("Q218"))],
+        "Q213": [WORLD.entities["Q213"][0], Revision(5, before, Redirect("Q214")),
+                 Revision(6, between, Redirect("Q218"))],
+        "Q102": [replace(one, content=json.loads(json.dumps(one.content).replace("Q209", "Q213"))) if not n else one
+                 for n, one in enumerate(WORLD.entities["Q102"])],
+    }  # fmt: skip
+    server.show(World(dict(WORLD.entities) | changed))
+    server.fail()
+    settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
+    topic = topic_of("Q102,Q107")
+    written = days_module.write_json
+    monkeypatch.setattr(days_module, "write_json", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fetch_days(topic, tmp_path, OLD, NEW, settings)
+    monkeypatch.setattr(days_module, "write_json", written)
+    before = len(server.requests())
+    days = fetch_days(topic, tmp_path, OLD, NEW, settings)
+    assert len(server.requests()) == before  # what was asked for is forgotten when it is written
+    old, new = (dict(one.outcomes.select("id", "merged_into").iter_rows()) for one in (days.old, days.new))
+    assert (old["Q107"], new["Q107"], old["Q213"]) == ("Q103", "Q105", "Q214")
+    assert days.merged == {"Q107": "Q105", "Q213": "Q218"}
+    one, other = (day.manifest["options"]["entities"] for day in (days.old, days.new))
+    assert one == other and one["ids"] == 3  # not Q103, which is none of the later day
+    check_pair(*(open_snapshot(day.snapshot) for day in (days.old, days.new)))
+
+
+def test_a_day_without_any_of_the_items(server, tmp_path):
+    """Q107 led to what is no item of the later day, and that one was not there yet."""
+    changed = {"Q107": [WORLD.entities["Q107"][0], Revision(2, "2021-01-01T00:00:00Z", Redirect("Q103")),
+                        Revision(3, "2024-10-10T00:00:00Z", Redirect("Q106"))]}  # fmt: skip
+    server.show(World(dict(WORLD.entities) | changed))
+    settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
+    days = fetch_days(topic_of("Q107"), tmp_path, OLD, NEW, settings)
+    assert days.old.states() == {"not yet": ["Q106"], "merged": ["Q107 into Q103"]}
+    assert days.old.manifest["options"]["entities"] == days.new.manifest["options"]["entities"]
+
+
 def test_words_are_understood_by_the_services_own_mapping(server, tmp_path):
     settings = TopicSettings(site=server.site(), web=FetchSettings(contact="test@example.org"), cache=tmp_path / "c")
-    found = fetch_topic(topic_of(f"{QUERY},P36 since 2024"), tmp_path / "t", settings)
-    # heads that came, or went, in 2024 or later
-    assert found.outcomes.filter(pl.col("part") == "topic")["id"].to_list() == ["Q101", "Q102", "Q104", "Q106"]
-    assert found.manifest["topic"]["chosen"]["words"] == "instances of Q3624078 with P6,P36 since 2024"
+    found = fetch_topic(topic_of(f"{QUERY},P36 since 2025"), tmp_path / "t", settings)
+    # with a head in office in 2025 or later, since whenever
+    ids = found.outcomes.filter(pl.col("part") == "topic")["id"].to_list()
+    assert ids == ["Q101", "Q103", "Q104", "Q105", "Q106"]
+    assert found.manifest["topic"]["chosen"]["words"] == "instances of Q3624078 with P6,P36 since 2025"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
-    [(NEW, OLD, "the old one must be earlier"), ("today", "today", "the old one"), ("2024", NEW, "as YYYY-MM-DD")],
+    [
+        (NEW, OLD, "the old one must be earlier"),
+        ("today", "today", "the old one"),
+        ("2024", NEW, "as YYYY-MM-DD"),
+        (NEW, f"{datetime.now(UTC):%Y-%m-%d}", "--new-date: today"),
+    ],
 )
 def test_days_that_cannot_be_are_refused_before_anything_is_asked(server, tmp_path, old, new, message):
     before = len(server.requests())
@@ -177,22 +231,82 @@ def test_facts_of_a_topic_are_a_file_of_facts(server, tmp_path, capsys):
     expected = {
         "subject": "Aland", "relation": "head of government", "object": "Person A", "start": "2010-01-01",
         "end": "2019-01-01", "subject_id": "Q101", "relation_id": "P6", "object_id": "Q201",
-        "aliases": "A the First|Dr A", "other_objects": "2", "statement_id": "s-Q201-2010-01-01",
+        "other_objects": "2", "statement_id": "s-Q201-2010-01-01",
         "subject_revision": "1011", "subject_modified": "2024-09-09T09:09:09Z",
     }  # fmt: skip
     assert rows["Q101", "Q201"] == expected
-    given = {one.fact.object_id: one for one in read_given_facts(out).facts}
-    assert given["Q201"].aliases == ("A the First", "Dr A")
     assert (rows["Q101", "Q215"]["start"], rows["Q101", "Q215"]["end"]) == ("2024-02-01", None)
     assert ("Q104", "Q217") not in rows  # of after that day
     assert "--as-of 2025-06-30" in capsys.readouterr().err  # of the check that comes next
     manifest = json.loads((tmp_path / "facts.csv.manifest.json").read_text())
     assert manifest["parameters"]["preset"] == "dated"
-    assert (tmp_path / "facts.topic" / "topic.json.gz").is_file()
+    assert (tmp_path / "facts.csv.topic" / "topic.json.gz").is_file()
     capsys.readouterr()
     other = QUERY.replace("P6", "P36")
     assert run("build", "facts", "--topic", other, "--as-of", NEW, *options(server), "--out", out) == 2
     assert "is there already, and another command or other inputs made it" in capsys.readouterr().err
+
+
+@pytest.fixture
+def measuring(server):
+    with serving(measured()) as other:
+        yield other
+
+
+@pytest.mark.parametrize(
+    ("topic", "more", "relations"),
+    [
+        ("Q101", (), {"P6", "P36", "P2046"}),
+        (QUERY, (), {"P6"}),  # of the others no objects are fetched
+        (QUERY, ("--relations", "P6,P2046"), {"P6", "P2046"}),
+        (QUERY, ("--relations", ""), {"P6", "P36", "P2046"}),
+    ],
+)
+def test_updates_are_of_the_relations_chosen_and_in_units(measuring, tmp_path, topic, more, relations):
+    for day in (OLD, NEW):
+        dump = dump_of(tmp_path / f"{day}.json.gz", day, measured())
+        ingest(dump, tmp_path / day, IngestSettings(day, "all", entities=frozenset({"Q101"})))
+    settings = UpdateSettings(popularity=False)
+    expected = build_updates(tmp_path / OLD, tmp_path / NEW, tmp_path / "dumps.parquet", settings).updates
+    assert expected["relation"].struct.field("id").sort().to_list() == ["P2046", "P36", "P6"]
+    assert "7 square miles" in str(expected.to_dicts())
+    days = (
+        "--old-date",
+        OLD,
+        "--new-date",
+        NEW,
+        "--no-popularity",
+        *options(measuring),
+        "--out",
+        tmp_path / "u.parquet",
+    )
+    assert run("build", "updates", "--topic", topic, *more, *days) == 0
+    chosen = expected.filter(pl.col("relation").struct.field("id").is_in(relations)).drop("case_id")
+    assert pl.read_parquet(tmp_path / "u.parquet").drop("case_id").equals(chosen)
+
+
+def test_relations_beyond_those_of_the_topic_are_fetched_too(measuring, tmp_path, capsys):
+    words = ("build", "facts", "--topic", QUERY, "--as-of", NEW, *options(measuring))
+    assert run(*words, "--relations", "P36", "--out", tmp_path / "facts.csv") == 0
+    assert pl.read_csv(tmp_path / "facts.csv").select("relation_id", "object").rows() == [("P36", "Two")]
+    capsys.readouterr()
+    # those of another file are no part of what lies in this folder
+    shutil.copytree(tmp_path / "facts.csv.topic", tmp_path / "more.csv.topic")
+    assert run(*words, "--relations", "P6,P36", "--out", tmp_path / "more.csv") == 2
+    assert "with other settings (relations" in capsys.readouterr().err
+
+
+def test_facts_since_a_year_are_those_that_had_not_ended(server, tmp_path):
+    words = ("build", "facts", "--as-of", NEW, *options(server))
+    assert run(*words, "--topic", QUERY, "--out", tmp_path / "all.csv") == 0
+    assert run(*words, "--topic", f"{QUERY} since 2024", "--out", tmp_path / "since.csv") == 0
+    every, since = (pl.read_csv(tmp_path / name) for name in ("all.csv", "since.csv"))
+    left = every.filter(pl.col("end").is_null() | (pl.col("end") >= "2024"))
+    assert 0 < left.height < every.height
+    assert since.select("subject", "object").rows() == left.select("subject", "object").rows()
+    words = (*words, "--topic", f"{QUERY} since 2024", "--ended-since", 1)
+    assert run(*words, "--out", tmp_path / "again.csv") == 0
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "all.csv").read_bytes()
 
 
 def test_a_timestress_of_a_topic(server, tmp_path):
@@ -212,20 +326,48 @@ def test_a_timestress_of_a_topic(server, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("words", "views", "message"),
+    [
+        (("timestress", "--templates", "--date", NEW), False, "no page views are known of it"),
+        (("updates", "--old-date", OLD, "--new-date", NEW), False, "no page views are known of it"),
+        (("timestress", "--templates", "--date", "2016-01-01"), True, "the service has them since 2015-07"),
+        (("updates", "--old-date", "2015-10-01", "--new-date", "2016-01-01"), True, "since 2015-07"),
+    ],
+)
+def test_page_views_that_cannot_be_had_are_told_before_anything_is_fetched(
+    server, tmp_path, words, views, message, capsys
+):
+    given = options(server) if views else options(server)[:-2]
+    before = len(server.requests())
+    assert run("build", *words, "--topic", QUERY, *given, "--out", tmp_path / "u.parquet") == 2
+    assert message in capsys.readouterr().err
+    assert len(server.requests()) == before
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (("build", "facts", "--out", "f.csv"), "name a snapshot, or say a topic"),
-        (("build", "facts", "S", "--items", "Q1", "--out", "f.csv"), "name a snapshot, or say a topic"),
-        (("build", "facts", "--items", "Q1", "--topic", "Q1", "--out", "f.csv"), "--topic 'Q1' says the whole topic"),
+        (("build", "facts", "S", "--topic", "Q1", "--out", "f.csv"), "name a snapshot, or say a topic"),
+        (("wikidata", "fetch", "--items", "Q1", "--topic", "Q1", "--out", "s"), "--topic 'Q1' says the whole topic"),
         (("build", "facts", "S", "--as-of", "2024-01-01", "--out", "f.csv"), "--as-of 2024-01-01 is for a topic"),
-        (
-            ("build", "updates", "--old", "S", "--new", "T", "--old-date", NEW, "--out", "u.parquet"),
-            "give two snapshots",
-        ),
-        (("build", "updates", "--items", "Q1", "--out", "u.parquet"), "--old-date 2024-01-01 --new-date today"),
-        (("build", "updates", "--old", "S", "--out", "u.parquet"), "give two snapshots, --old and --new, or a topic"),
+        (("build", "facts", "S", "--language", "en", "--out", "f.csv"), "--language en is for a topic"),
+        (("build", "facts", "S", "--site", "https://w.org", "--out", "f.csv"), "--site https://w.org is for a topic"),
+        (("build", "facts", "S", "--contact", "me", "--out", "f.csv"), "--contact me is for a topic"),
+        (("build", "facts", "S", "--requests", "2", "--out", "f.csv"), "--requests 2 is for a topic"),
+        (("build", "facts", "--topic", "Q1", "--class-depth", "5", "--out", "f.csv"), "--class-depth 5: of a topic"),
+        (("build", "timestress", "--topic", f"{QUERY} since 2021", "--templates", "--out", "t"), "before 2021"),
+        (("build", "updates", "--old", "S", "--new", "T", "--old-date", NEW, "--out", "u.parquet"), "is for a topic"),
+        (("build", "updates", "--old", "S", "--new", "T", "--new-date", NEW, "--out", "u.parquet"), "is for a topic"),
+        (("build", "updates", "--topic", "Q1", "--out", "u.parquet"), "--old-date 2024-01-01 --new-date today"),
+        (("build", "updates", "--old", "S", "--out", "u.parquet"), "give two snapshots, --old and --new, or --topic"),
+        (("build", "updates", "--old", "S", "--new", "T", "--relations", "6", "--out", "u.parquet"), "relation '6'"),
         (("build", "timestress", "--templates", "--out", "t"), "give a dump, page views and --date, or a topic"),
-        (("build", "timestress", "D", "--items", "Q1", "--templates", "--out", "t"), "give a dump, page views"),
+        (("build", "timestress", "D", "--topic", "Q1", "--templates", "--out", "t"), "give a dump, page views"),
+        (
+            ("build", "timestress", "--topic", "Q1", "--most-bad", "5", "--templates", "--out", "t"),
+            "--most-bad 5 is for a dump",
+        ),
     ],
 )
 def test_what_is_neither_is_refused(words, message, tmp_path, monkeypatch, capsys):

@@ -60,7 +60,7 @@ def test_an_answer_of_another_form_fails_in_a_line(mocked, body, words):
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    [({"query": {}}, "of Q1 is expected query.pages"), ({"query": {"pages": []}}, "expected one page"),
+    [({"query": {}}, "of Q1 is expected one page; the answer has 0"), ({"query": {"pages": []}}, "expected one page"),
      ({"query": {"pages": [{"title": "Q1", "revisions": [{"revid": 1}]}]}}, "timestamp")],
 )  # fmt: skip
 def test_a_history_of_another_form_fails_in_a_line(mocked, body, words):
@@ -95,7 +95,7 @@ def test_titles_are_of_the_namespace_that_pages_show(mocked):
             head = {"id": "Q1", "title": "Item:Q1", "lastrevid": 9, "modified": "2024-01-01T00:00:00Z"}
             return httpx2.Response(200, json={"entities": {"Q1": head, "Q2": {"id": "Q2", "missing": ""}}})
         if "letitle" in params:
-            return httpx2.Response(200, json={"query": {"logevents": []}})
+            return httpx2.Response(200, json={"query": {"logevents": [], "pages": [{"title": "Item:Q2"}]}})
         return httpx2.Response(200, json={"query": {"pages": [{"title": "Item:Q1"}]}})
 
     outcomes = mocked(answer, ["Q1", "Q2"], "2020-01-01")

@@ -2,20 +2,40 @@
 
 import gzip
 import json
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
 from math import ceil
 
 import polars as pl
 import pytest
 
 from anachron.cli.main import run_command
+from anachron.cli.wikidata_topic import print_fetched
 from anachron.core.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.topic.choose import Topic
+from anachron.wikidata.topic.fetch import MOST
 from wikidata.topic import naive
-from wikidata.topic.worlds import AFTER, BEFORE, BETWEEN, FRANCE, LATE, TOPIC, histories, person, world
+from wikidata.topic.worlds import (
+    AFTER,
+    BEFORE,
+    BETWEEN,
+    EARLY,
+    FRANCE,
+    LATE,
+    MIDDLE,
+    TOPIC,
+    country,
+    histories,
+    person,
+    world,
+)
 from wikidata.wikibase import Redirect, Revision, World, unavailable
 
+TODAY = f"{datetime.now(UTC):%Y-%m-%d}"
 DAYS = [None, BEFORE, BETWEEN, AFTER]
 
 
@@ -99,7 +119,7 @@ def test_as_of_a_day_only_what_changed_since_is_asked_for_one_by_one(fetching):
     same = [(ids & there) - changed for ids in asked]
     assert fetched.requests == {
         "info": sum(ceil(len(ids) / 50) for ids in asked), "entities": sum(ceil(len(ids) / 50) for ids in same),
-        "log": 2, "revisions": len(changed), "entity_at_revision": len(read),
+        "log": 2, "revisions": len(changed) + 1, "entity_at_revision": len(read),  # one more: where Q9 led on that day
     }  # fmt: skip
     assert len(fetching.asked()) == sum(fetched.requests.values())
 
@@ -254,13 +274,18 @@ def test_where_no_item_can_be_had_the_states_are_named(fetching):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [({"as_of": "2020"}, "YYYY-MM-DD"), ({"as_of": "2020-02-31"}, "2020-02-31"),
-     ({"as_of": "2999-01-01"}, "up to"), ({"most": 0}, "at least 1"),
+     ({"as_of": "2999-01-01"}, "leave it out"), ({"as_of": TODAY}, f"before {TODAY}"), ({"most": 0}, "at least 1"),
      ({"at_a_time": 0}, "at least 1"), ({"wiki": "No Wiki"}, "--wiki")],
 )  # fmt: skip
 def test_wrong_settings_are_refused(fetching, changes, words):
     with pytest.raises(ConfigError, match=words):
         fetching(**changes)
     assert not fetching.asked()
+
+
+def test_the_help_says_how_many_entities_there_may_be(capsys):
+    assert run_command(["wikidata", "fetch", "--help"], debug=False) == 0
+    assert f"{MOST:,}" in capsys.readouterr().out
 
 
 def test_the_command_says_what_became_of_the_ids(fetching, capsys):
@@ -280,6 +305,83 @@ def test_the_command_says_what_became_of_the_ids(fetching, capsys):
     words[words.index("--items") + 1] = "Q142"
     assert run_command(words, debug=False) == 2
     assert "other settings" in capsys.readouterr().err
+
+
+CHAIN = {  # Q9 was led on to Q101, after it had been merged into Q104; Q11 leads to Q9, and Q12 to what is deleted
+    "Q9": [*histories()["Q9"], Revision(90, LATE, Redirect("Q101"))],
+    "Q11": [Revision(91, EARLY, person("Q11", "Eli")), Revision(92, MIDDLE, Redirect("Q9"))],
+    "Q12": [Revision(93, EARLY, country("Q12", "Lost", [])), Revision(94, MIDDLE, Redirect("Q7"))],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("day", "into"), [(None, "Q101"), (BETWEEN, "Q104"), (AFTER, "Q101")])
+def test_merges_are_followed_to_where_they_led_on_the_day(fetching, capsys, day, into):
+    fetching.show(world(**CHAIN))
+    fetched = fetching(as_of=day, topic=["Q142", "Q9", "Q11", "Q12"])
+    rows = {row["id"]: row for row in fetched.outcomes.iter_rows(named=True)}
+    told = {id: (rows[id]["state"], rows[id]["merged_into"]) for id in ("Q9", "Q11", "Q12", "Q7")}
+    assert told == {
+        id: (naive.state(histories() | CHAIN, id, day or naive.TODAY)[::2]) for id in ("Q9", "Q11", "Q12", "Q7")
+    }
+    assert told["Q9"] == ("merged", into) and rows[into]["part"] == "topic"
+    assert fetched.states() == {
+        "found": [into, "Q142"], "merged": [f"Q9 into {into}", f"Q11 into {into}"],
+        "merged into another that cannot be had": ["Q12 into Q7 (deleted)"],
+    }  # fmt: skip
+    print_fetched(fetched)
+    assert "1 merged into another that cannot be had: Q12 into Q7 (deleted)\n" in capsys.readouterr().err
+    assert len(fetching.asked()) == len({one.key for one in fetching.asked()})
+
+
+def test_an_old_revision_that_the_service_cannot_give_is_told(fetching):
+    fetching(as_of=BEFORE)
+    place = next(n for n, one in enumerate(fetching.asked()) if one.path.endswith("/Q142.json"))
+    fetching.server.fail([unavailable(place, times=7, status=500)])
+    changes = {"as_of": BEFORE, "cache": fetching.folder / "other"}
+    fetched = fetching("broken", **changes)
+    assert states(fetched)["Q142"] == "unreadable" and states(fetched)["Q183"] == "found"
+    assert fetched.states()["unreadable"] == ["Q142"]
+    assert [one.path.endswith("/Q142.json") for one in fetching.asked()[place:]].count(True) == 7
+    # a service that is away is another matter, and so is one that cannot give anything else
+    for fault, at in ((unavailable(place, times=7), place), (unavailable(place - 1, times=7, status=500), place - 1)):
+        fetching.server.fail([fault])
+        with pytest.raises(BackendError, match="7 times in a row"):
+            fetching(f"away {fault.status}", as_of=BEFORE, cache=fetching.folder / f"away {at} {fault.status}")
+
+
+def test_the_cache_keeps_no_answers_of_runs_that_are_over(fetching):
+    with pytest.raises(ConfigError, match="--most 9"):
+        fetching(most=9)
+    file = next((fetching.folder / "cache").glob("*.sqlite"))
+
+    def runs():
+        with closing(sqlite3.connect(file)) as opened:
+            return {run for (run,) in opened.execute("select distinct run from answers")}
+
+    assert runs() == {str(fetching.folder / "out")}
+    shutil.rmtree(fetching.folder / "out")
+    fetching.server.fail([unavailable(1)])
+    with pytest.raises(BackendError):
+        fetching(topic=["Q142"], retries=0)
+    with closing(sqlite3.connect(file)) as opened:
+        kinds = opened.execute("select key from answers where kind = 'today'").fetchall()
+    assert kinds == [("Q142",)]  # nothing of the topic before
+    fetching(topic=["Q142"])
+    assert not runs()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[: len(data) // 2], lambda data: data[:60] + b"\xff\xff" + data[62:],
+     lambda data: gzip.compress(b'[\n{"id": "Q1", "lastrevid": "x"}\n]\n'), lambda data: b"no gzip"],
+)  # fmt: skip
+def test_a_damaged_earlier_dump_is_named(fetching, damage):
+    earlier = fetching("earlier")
+    dump = earlier.snapshot / "topic.json.gz"
+    dump.write_bytes(damage(dump.read_bytes()))
+    with pytest.raises(DataError, match=r"topic\.json\.gz is damaged \(.+\); give another --earlier") as raised:
+        fetching("later", since=earlier.snapshot, cache=fetching.folder / "elsewhere")
+    assert "\n" not in str(raised.value)
 
 
 def test_an_item_as_it_stood_has_the_statements_of_then(fetching):

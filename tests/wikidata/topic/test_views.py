@@ -17,7 +17,7 @@ from anachron.io.jobs import Callbacks
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.topic.services import Services
 from anachron.wikidata.topic.site import Site
-from anachron.wikidata.topic.views import fetch_popularity, line_of
+from anachron.wikidata.topic.views import check_views, fetch_popularity, line_of
 from anachron.wikidata.views.pageviews import Lines, read_views
 from wikidata.views import write_snapshot
 from wikidata.wikibase import World, close, serving, too_many
@@ -32,6 +32,7 @@ ARTICLES = {
     "Q6": ("100% Wolf", dict.fromkeys(MONTHS, 3)),
     "Q7": (None, {}),
 }
+OTHERS = {"Q5000": "A class", "P6": "A property"}  # which no statement has as its subject or object
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,14 @@ def server():
 @pytest.fixture
 def snapshot(server, tmp_path):
     server.fail()
-    return dated(write_snapshot(tmp_path / "snapshot", {id: title for id, (title, _) in ARTICLES.items()}))
+    return snapshot_of(tmp_path / "snapshot", {id: title for id, (title, _) in ARTICLES.items()})
+
+
+def snapshot_of(folder, titles, day="2021-01-15"):
+    """Each of the items but the first is an object of the first, which alone is a subject."""
+    subject, *objects = titles
+    pairs = [(subject, one) for one in objects or ["Q404"]]
+    return dated(write_snapshot(folder, titles | OTHERS, statements=pairs), day)
 
 
 def dated(folder, day="2021-01-15"):
@@ -53,13 +61,12 @@ def dated(folder, day="2021-01-15"):
     return folder
 
 
-def fetched(server, snapshot, site=None, warned=None, retries=3, **more):
+def fetched(server, snapshot, site=None, warned=None, noticed=None, retries=3, **more):
     web = FetchSettings(contact="test@example.org", retries=retries, pause=0.01, sleep=lambda seconds: None)
     with Services(site or server.site(), web) as services:
-        found = fetch_popularity(
-            services, snapshot, callbacks=Callbacks(warn=(warned if warned is not None else []).append), **more
-        )
-        return found, services.counts
+        told = Callbacks(warn=([] if warned is None else warned).append,
+                         notice=([] if noticed is None else noticed).append)  # fmt: skip
+        return fetch_popularity(services, snapshot, callbacks=told, **more), services.counts
 
 
 def naive(months: list[str]) -> dict[str, tuple[float, int, int]]:
@@ -76,7 +83,8 @@ def naive(months: list[str]) -> dict[str, tuple[float, int, int]]:
 
 @pytest.mark.parametrize("months", [12, 3])
 def test_popularity_is_the_median_of_the_months(server, snapshot, months):
-    found, counts = fetched(server, snapshot, months=months)
+    notices = []
+    found, counts = fetched(server, snapshot, months=months, noticed=notices)
     table = pl.read_parquet(snapshot / "popularity.parquet")
     rows = {row[0]: row[2:] for row in table.iter_rows()}
     assert rows == naive(MONTHS[-months:])
@@ -84,6 +92,9 @@ def test_popularity_is_the_median_of_the_months(server, snapshot, months):
     titles = [title for title, _ in ARTICLES.values() if title]
     assert counts == {"views": len(titles)}
     assert found.counts["with_views"] == len(rows)
+    told = json.loads((snapshot / "popularity.parquet.manifest.json").read_text())["counts"]
+    assert told["requests"] == len(titles) and told == found.counts
+    assert notices == [f"{len(titles)} requests for page views of en.wikipedia"]
     # one request an article: people only, by the month, of whole months
     asked = [one.path.removeprefix("/api/rest_v1/metrics/pageviews/per-article/") for one in server.requests()]
     first = MONTHS[-months].replace("-", "") + "01"
@@ -94,16 +105,21 @@ def test_popularity_is_the_median_of_the_months(server, snapshot, months):
     assert all(path.count("/") == 6 for path in asked)  # a slash in a title is none in the address
 
 
-def test_a_month_that_the_service_may_not_know_yet_is_left_out_and_said(server, tmp_path):
+@pytest.mark.parametrize(("today", "known"), [(date(2020, 12, 6), False), (date(2020, 12, 7), True)])
+def test_a_month_that_the_service_may_not_know_yet_is_left_out_and_said(server, tmp_path, today, known):
+    """There are views of March, April and September: October counts none, as November does once it is a week old."""
     server.fail()
-    folder = dated(write_snapshot(tmp_path / "s", {"Q2": ARTICLES["Q2"][0]}), "2020-12-03")
+    folder = snapshot_of(tmp_path / "s", {"Q2": ARTICLES["Q2"][0]}, "2020-12-03")
     warned = []
-    found, _ = fetched(server, folder, warned=warned)
-    # from March to September, in which there are views of March, April and September
+    found, _ = fetched(server, folder, warned=warned, today=today)
+    counts = [7, 9, 0, 0, 0, 0, 40, 0, 0] if known else [7, 9, 0, 0, 0, 0, 40, 0]
     row = pl.read_parquet(folder / "popularity.parquet").select("id", "popularity", "months", "views").row(0)
-    assert row == ("Q2", statistics.median([7, 9, 0, 0, 0, 0, 40]), 7, 56)
-    assert [line.split(" in ")[1][:7] for line in warned] == ["2020-10", "2020-11"]
+    assert row == ("Q2", statistics.median(counts), len(counts), 56)
+    assert [line.split(" in ")[1][:7] for line in warned] == ([] if known else ["2020-11"])
     assert not found.warnings
+    fetched(server, folder, today=date(2020, 12, 6))
+    fetched(server, folder, today=date(2020, 12, 20))  # by then the service may have it, so it is asked again
+    assert len(server.requests()) == 2 and pl.read_parquet(folder / "popularity.parquet")["months"][0] == 9
 
 
 def test_what_was_answered_is_not_asked_again(server, snapshot):
@@ -126,9 +142,21 @@ def test_what_cannot_be_had_is_said(server, tmp_path, snapshot):
         fetched(server, snapshot, site=Site(server.url))
     with pytest.raises(ConfigError, match="page views of 2015-02: the service has them since 2015-07"):
         fetched(server, dated(snapshot, "2016-02-01"))
-    folder = dated(write_snapshot(tmp_path / "none", {"Q4": "Nobody reads this"}))
+    folder = snapshot_of(tmp_path / "none", {"Q4": "Nobody reads this"})
     with pytest.raises(DataError, match="has no page views of the 1 titles"):
         fetched(server, folder)
+
+
+def test_what_cannot_be_had_is_known_before_anything_is_fetched():
+    project, months = check_views(Site(), "all", "fr", "2016-07-01")
+    assert project == "fr.wikipedia" and (months[0], months[-1], len(months)) == ("2015-07", "2016-06", 12)
+    for said, words in [
+        ((Site("https://wiki.corp"), "all", "fr", "2020-01-01"), "https://wiki.corp: no page views are known of it"),
+        ((Site(), "enwiki", "en", "2016-06-30"), "page views of 2015-06: the service has them since 2015-07"),
+        ((Site(), "corp", "en", "2020-01-01"), "no page views are known of corp"),
+    ]:
+        with pytest.raises(ConfigError, match=words):
+            check_views(*said)
 
 
 def test_an_answer_of_another_form_is_told(tmp_path, snapshot):

@@ -83,6 +83,17 @@ def test_prompts_say_the_before_a_ship_and_not_before_a_film(tmp_path):
     assert all(("the Olympic" in prompt) == (id == "Q101") for prompt, id in zip(near, ("Q102", "Q101"), strict=True))
 
 
+def test_updates_of_chosen_relations_are_the_same_and_the_others_are_counted(built, world, tmp_path):
+    chosen = ("P35", "P54")
+    some = build_updates(*world, tmp_path / "some.parquet", UpdateSettings(relations=chosen))
+    drawn = ["case_id", "random_neighborhood"]
+    expected = built.updates.filter(pl.col("relation").struct.field("id").is_in(chosen))
+    assert 0 < expected.height < built.updates.height
+    assert some.updates.drop(drawn).equals(expected.drop(drawn))
+    assert some.counts["judged"]["kept_groups"] == expected.height
+    assert some.counts["judged"]["dropped"]["the relation is not among the chosen"][0] >= 7 - expected.height
+
+
 def test_objects_keep_their_dates_and_descriptions(built):
     rows = {(r["subject"]["label"], r["relation"]["id"]): r for r in built.updates.iter_rows(named=True)}
     dates = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from anachron.core.errors import ConfigError
 from anachron.io.jobs import Callbacks
+from anachron.io.servers import DUMPS_URL
 from anachron.wikidata.fetching.download import Fetched, bytes_here, fetch_all, free_space
 from anachron.wikidata.fetching.sources import (
     ARCHIVE_URL,
-    DUMPS_URL,
     RemoteFile,
     Servers,
     find_dump,

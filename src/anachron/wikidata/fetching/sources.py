@@ -24,15 +24,12 @@ from urllib.parse import quote, unquote, urljoin
 
 from anachron.core.dates import Date, months_before
 from anachron.core.errors import BackendError, ConfigError, DataError
+from anachron.io.servers import DUMPS_URL
 from anachron.wikidata.fetching.web import FetchSettings, request
 
 if TYPE_CHECKING:
     import httpx2
 
-DUMPS_URL = "https://dumps.wikimedia.org"
-WIKIDATA_URL = "https://www.wikidata.org"
-QUERY_URL = "https://query.wikidata.org/sparql"
-VIEWS_URL = "https://wikimedia.org/api/rest_v1"
 ARCHIVE_URL = "https://archive.org"
 ITEMS = "identifier:wikidata-json-* OR identifier:wikibase-wikidatawiki-*"
 FORMATS = ("bz2", "gz")  # the smaller first

@@ -80,8 +80,10 @@ def persist(
     """What a call gives, which is repeated while it raises `Failure`, as the settings say.
 
     progressed: asked after each failure; progress begins the count and the pauses anew, and so does a server that is
-    only busy. Raises `BackendError` in the end.
+    only busy, for as long as ``longest_wait`` in all. Raises `BackendError` in the end.
     """
+
+    enough = stop_after_attempt(settings.retries + 1)
 
     def after(state: RetryCallState) -> None:
         if progressed() or failure(state).busy:
@@ -90,8 +92,12 @@ def persist(
     def tell(state: RetryCallState) -> None:
         settings.note(f"{url}: {failure(state)}; trying again in {state.upcoming_sleep:,.0f} s")
 
+    def over(state: RetryCallState) -> bool:
+        waits = state.idle_for + state.upcoming_sleep
+        return enough(state) or (failure(state).busy and waits > settings.longest_wait)
+
     again = repeating(
-        settings.pause, settings.longest_pause, stop_after_attempt(settings.retries + 1), settings.sleep,
+        settings.pause, settings.longest_pause, over, settings.sleep,
         longest_wait=settings.longest_wait, after=after, before_sleep=tell,
     )  # fmt: skip
     try:
@@ -100,6 +106,11 @@ def persist(
         if last.wait is not None and last.wait > settings.longest_wait:
             raise BackendError(
                 f"{url}: the server asks to wait {last.wait:,.0f} seconds; run the same command again then"
+            ) from last
+        if last.busy:
+            raise BackendError(
+                f"{url}: {last}, for {settings.longest_wait:,.0f} seconds now; run the same command again later: it "
+                "goes on from what is already here"
             ) from last
         tries = "once" if settings.retries == 0 else f"{settings.retries + 1} times in a row"
         raise BackendError(
@@ -138,25 +149,34 @@ def request(
     headers: dict[str, str] | None = None,
     allowed: tuple[int, ...] = (),
     check: "Callable[[httpx2.Response], None]" = lambda response: None,
+    **more: Any,
 ) -> "httpx2.Response | None":
     """A whole small answer, tried again while it fails for passing reasons; ``None`` where there is nothing (404).
 
     allowed: other states that are an answer. check: raises `Failure` for an answer to be asked for again, though the
-    state says nothing of it. Raises `BackendError` when it keeps failing, or is refused.
+    state says nothing of it. more: other arguments of the library, such as ``data`` and ``timeout``; with a timeout of
+    its own, silence is not followed by another try. Raises `BackendError` when it keeps failing, or is refused.
     """
     import httpx2
 
     def once() -> "httpx2.Response | None":
         try:
-            response = web.request(method, url, params=params, headers=headers)
+            response = web.request(method, url, params=params, headers=headers, **more)
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise ConfigError(f"{url} is not an address to fetch from: {error}") from error
+        except httpx2.ReadTimeout as error:
+            if "timeout" not in more:
+                raise Failure(in_words(error)) from error
+            raise BackendError(
+                f"{url}: no answer within {more['timeout']:g} seconds, as another try would have none; ask for less"
+            ) from error
         except (httpx2.TransportError, httpx2.TooManyRedirects, httpx2.DecodingError) as error:
             raise Failure(in_words(error)) from error
         if response.status_code in allowed:
             return response
         if response.status_code in PASSING:
-            raise Failure(f"the server answers {response.status_code}", retry_after(response.headers))
+            state = response.status_code
+            raise Failure(f"the server answers {state}", retry_after(response.headers), state=state)
         if response.status_code in MISSING:
             return None
         if response.is_success:

@@ -115,6 +115,11 @@ def entity_of(snak: Snak) -> str | None:
     return (value.id or id_of_value(value)) if isinstance(value, Value) else None
 
 
+def unit_of(value: Value) -> str | None:
+    """Id of the unit of a quantity, by the end of its address; None of a bare number."""
+    return None if value.unit in (None, "1") else value.unit.rpartition("/")[2]
+
+
 def entities_of(claims: list[Any] | None) -> tuple[str, ...]:
     """Distinct entities among the values that are not deprecated, in order."""
     if not claims:

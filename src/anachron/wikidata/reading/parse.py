@@ -35,6 +35,7 @@ from anachron.wikidata.reading.entity_json import (
     entity_of,
     id_of_value,
     is_precision,
+    unit_of,
     unknown_precision,
 )
 from anachron.wikidata.reading.mend import without_halves
@@ -260,8 +261,7 @@ class Parser:
                     return "time", date, value.time, precision, calendar
             elif kind == "quantity":
                 if value.amount is not None:
-                    unit = None if value.unit in (None, "1") else value.unit.rpartition("/")[2]
-                    return "quantity", value.amount, unit, None, None
+                    return "quantity", value.amount, unit_of(value), None, None
             elif kind == "monolingualtext":
                 if value.text is not None:
                     return "monolingual", value.text, value.language, None, None

@@ -34,7 +34,6 @@ from anachron.wikidata.selection.stages import (
     entity_stage,
     no_minimum,
     period_stage,
-    popularity_stage,
     restrictive_pattern,
     row_stage,
     with_popularity,
@@ -139,15 +138,14 @@ def _judged(snapshot: Snapshot, id: str, cut: Cut, rules: Rules, lookups: Lookup
     about = entity_rows(snapshot, ids, ABOUT)
     barred = barred_among(about, snapshot, settings.barred_words)
     judged = row_stage(of_entity.lazy(), about, barred, lookups, rules).collect()
-    stages: list[Any] = [lambda alive: period_stage(alive, rules), lambda alive: entity_stage(alive, about, rules)]
-    if no_minimum(settings, cut):
-        stays = pl.lit(None, judged.schema["dropped"]).alias("dropped")
-        if has_popularity(snapshot):
-            stages.append(lambda alive: with_popularity(alive, read_popularity(snapshot, ids)).with_columns(stays))
-    elif settings.popularity:
-        views = read_popularity(snapshot, ids)
-        stages.append(lambda alive: popularity_stage(alive, views, rules))
-        stages.append(lambda alive: cut_stage(alive, cut, rules))
+    stages: list[Any] = [
+        lambda alive: period_stage(alive, of_entity.lazy(), rules), lambda alive: entity_stage(alive, about, rules),
+    ]  # fmt: skip
+    decides = settings.popularity and not no_minimum(settings, cut)
+    if decides or (settings.popularity and has_popularity(snapshot)):
+        stages.append(lambda alive: with_popularity(alive, read_popularity(snapshot, ids)))
+    if decides:
+        stages += [lambda alive: rules.judge(alive, "popularity"), lambda alive: cut_stage(alive, cut, rules)]
     for stage in stages:
         alive = judged.filter(pl.col("dropped").is_null()).drop("dropped")
         judged = pl.concat([judged.filter(pl.col("dropped").is_not_null()), stage(alive)], how="diagonal")

@@ -1,11 +1,11 @@
 """``build facts``: a selection written to a file, with its manifest."""
 
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from anachron.core.errors import ConfigError, DataError
-from anachron.data.facts import as_own_facts
+from anachron.data.facts import as_own_facts, told_apart
 from anachron.io.cluster import Spread
 from anachron.io.files import Json, file_fingerprint, read_json, write_manifest
 from anachron.io.stores import Place, place
@@ -16,7 +16,6 @@ from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.rules import preset as preset_named
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
 from anachron.wikidata.selection.stages import Cut, no_minimum
-from anachron.wikidata.topic.aliases import with_aliases
 
 COMMAND = "build facts"
 
@@ -32,17 +31,15 @@ def build_facts(
 ) -> Selected:
     """Select the facts of a snapshot and write them (.parquet or .jsonl) with ``<out>.manifest.json``.
 
-    A .csv is a file of facts as `anachron.check` reads it (`as_own_facts`), of a topic with other names of objects.
+    A .csv is a file of facts as `anachron.check` reads it (`as_own_facts`).
     settings: by default those of TimeStress; see `selection_named`. preset: the name that they started from, for the
     manifest. warn: told what a reader of the facts must know.
 
-    Raises `DataError` when nothing is left, naming the step that dropped the last statements; then nothing is written.
+    Returns what was written. Raises `DataError` when nothing is left, naming the step that dropped the last
+    statements; then nothing is written.
     """
     snapshot, out, settings = open_snapshot(snapshot), place(out), settings or Selection()
-    if out.suffix not in (".parquet", ".jsonl", ".csv"):
-        raise ConfigError(f"{out}: write .csv for check, .parquet or .jsonl for verbalize")
-    if settings.still_held and out.suffix != ".csv":
-        raise ConfigError(f"{out}: questions of verbalize need an end, and these facts may have none; write a .csv")
+    check_out(out, settings)
     if snapshot.folder.resolve() in out.resolve().parents:
         raise ConfigError(f"{out} lies in the snapshot itself; choose another --out")
     if snapshot.manifest["options"].get("limit") is not None:
@@ -61,9 +58,13 @@ def build_facts(
     inputs = {str(path): file_fingerprint(path) for path in read}
     table = selected.facts
     if out.suffix == ".csv":
-        table = as_own_facts(with_aliases(snapshot, table))
-        if alike := selected.facts.height - table.height:
-            warn(f"{alike:,} facts are left out of {out}: in them one name stands for two entities")
+        apart = told_apart(table)
+        alike = f"{table.height - apart.height:,} facts are left out of {out}: in them one name stands for two entities"
+        if not apart.height:
+            raise DataError(f"{alike}, and there are no others; choose other items or relations")
+        if apart.height < table.height:
+            warn(alike)
+        selected, table = replace(selected, facts=apart), as_own_facts(apart)
     write_table(out, table)
     parameters = {"preset": preset, **asdict(settings)}
     counts = {"facts": selected.facts.height, "cut": selected.cut.as_json(), "steps": selected.steps}
@@ -71,7 +72,21 @@ def build_facts(
     if no_minimum(settings, selected.cut):
         unknown = selected.facts["popularity"].null_count()
         warn(f"not more than {settings.more_than:,} facts, so all are kept, {unknown:,} without page views among them")
+    elif settings.lowers_threshold and not selected.cut.threshold:
+        unknown = next(sum(step["dropped"].values()) for step in selected.steps if step["step"] == "page views")
+        warn(f"all facts with page views are kept, as few are popular; {unknown:,} without any are left out")
     return selected
+
+
+def check_out(out: Place, settings: Selection) -> None:
+    """Raise `ConfigError` for a file that cannot hold the facts of these settings."""
+    if out.suffix not in (".parquet", ".jsonl", ".csv"):
+        raise ConfigError(f"{out}: write .csv for check, .parquet or .jsonl for verbalize")
+    if settings.still_held and out.suffix != ".csv":
+        raise ConfigError(
+            f"{out}: questions of verbalize need an end, and facts that still hold (--still-held, --preset dated) have "
+            "none; leave them out, or write a .csv with build facts"
+        )
 
 
 def _why_none(snapshot: Snapshot, steps: list[Json]) -> str:

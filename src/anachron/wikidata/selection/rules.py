@@ -32,7 +32,8 @@ class Selection:
     several_periods: what happens to (s, r, o) that holds in more than one distinct period: ``drop`` (TimeStress),
         ``drop-closed``, which counts periods with a known start and end only, for others went before (TimeStress v1,
         section 4.2), or ``keep``, with its other periods written beside (note of TimeStress v1, section 3.2.2).
-    ended_before: a fact must end before the first day of this year. first_year: and start in this year or later.
+    ended_before: a fact must end before the first day of this year. ended_since: and in this year or later, unless it
+        still holds. first_year: and start in this year or later.
     least_days: from the first day of its start to the last day of its end (1,140 is the published "longer than three
         years": days // 30 > 37).
     popularity: whether popularity decides at all; without it every fact is kept and has none.
@@ -42,8 +43,8 @@ class Selection:
     top_per_relation: keep that many of each relation, the most popular.
     per_stratum: keep that many of each power of ten of popularity (below 10, from 10, from 100, ...), drawn by their
         ids, which are hashes: rare facts too, which a least popularity leaves out (TimeStress, limitations).
-    still_held: facts without an end too, if no other value of their subject and relation is preferred to them, as
-        Wikidata marks what holds now.
+    still_held: facts without an end too, unless another value of their subject and relation is preferred to them, as
+        Wikidata marks what holds now, or another statement ends them.
     class_depth: how many edges, P31 first and P279 after it, lead at most from a property to a class that counts as
         its own.
     barred_words: an entity with a class whose label contains one of these is a page of the wiki, not a thing.
@@ -53,6 +54,7 @@ class Selection:
     banned: tuple[str, ...] = ("P47",)
     several_periods: Literal["drop", "drop-closed", "keep"] = "drop"
     ended_before: int = 2021
+    ended_since: int | None = None
     first_year: int | None = None
     least_days: int = 1140
     popularity: bool = True
@@ -75,14 +77,18 @@ class Selection:
             raise ConfigError(f"relation {both[0]} is both chosen and banned; choose one")
         if self.several_periods not in ("drop", "drop-closed", "keep"):
             raise ConfigError(f"several periods {self.several_periods!r}: choose 'drop', 'drop-closed' or 'keep'")
-        if 0 in (self.ended_before, self.first_year):
+        if 0 in (self.ended_before, self.ended_since, self.first_year):
             raise ConfigError("year 0: there is no year 0; write 1 BCE as -1")
         if self.first_year is not None and self.first_year >= self.ended_before:
             raise ConfigError(
                 f"facts that start in {self.first_year} or later cannot end before {self.ended_before}; widen the years"
             )
-        if self.least_days < 1:
-            raise ConfigError(f"least days {self.least_days}: a period needs at least 1 to have a length")
+        if self.ended_since is not None and self.ended_since >= self.ended_before:
+            raise ConfigError(
+                f"facts that end in {self.ended_since} or later do not end before {self.ended_before}; widen the years"
+            )
+        if self.least_days < 0:
+            raise ConfigError(f"least days {self.least_days}: give 0 or more; 0 keeps a single day too")
         cuts = (self.min_popularity, self.top_per_relation, self.per_stratum)
         if not self.popularity and any(cut is not None for cut in cuts):
             raise ConfigError("a threshold on popularity needs popularity; leave it out, or do not turn popularity off")
@@ -123,7 +129,7 @@ PRESETS: dict[str, Selection] = {
         top_per_relation=100,
     ),
     # every dated fact, as a check of what a model knows today wants them
-    "dated": Selection(several_periods="keep", ended_before=10_000, least_days=1, popularity=False, still_held=True),
+    "dated": Selection(several_periods="keep", ended_before=10_000, least_days=0, popularity=False, still_held=True),
 }
 
 
@@ -253,22 +259,28 @@ def _period_steps(settings: Selection) -> list[_Written]:
     else:
         several = ("one period", "periods", [("it holds in more than one period", col("periods") > 1), repeated])
     since: list[_Written] = []
+    if (last := settings.ended_since) is not None:
+        since.append((f"ended since {last}", "periods", [(f"it ended before {last}", col("end_year") < last)]))
     if (first := settings.first_year) is not None:
         early = (f"it starts before {first}", col("start_year") < first)
         since.append((f"started since {first}", "periods", [early]))
-    no_end, no_date = ("there is no end: it still holds", col("end_kind") == "open"), col("end_date").is_null()
+    is_open, no_date = col("end_kind") == "open", col("end_date").is_null()
+    no_ends = [("there is no end: it still holds", is_open)]
     if settings.still_held:
-        preferred = col("rank") == "preferred"
-        replaced = (col("end_kind") == "open") & ~preferred & preferred.any().over("subject", "property")
-        no_end = ("no end is stated, but another value is preferred", replaced)
-        no_date &= col("end_kind") != "open"
+        replaced = is_open & (col("rank") != "preferred") & (col("preferred") != pl.concat_list("value"))
+        ended = is_open & (~is_open).any().over("subject", "property", "value", "start_key")
+        no_ends = [
+            ("no end is stated, but another value is preferred", replaced),
+            ("no end is stated, but another statement has one", ended),
+        ]
+        no_date &= ~is_open
     closed: _Written = (
         "known starts" if settings.still_held else "closed periods",
         "periods",
         [
             ("the end is not stated", col("end_kind") == "absent"),
             ("the end is unknown", col("end_kind") == "unknown"),
-            no_end,
+            *no_ends,
             ("the start is not stated", col("start_kind") == "absent"),
             ("the start is unknown", col("start_kind") == "unknown"),
             ("there is no start", col("start_kind") == "open"),

@@ -34,7 +34,6 @@ from anachron.wikidata.selection.stages import (
     entity_stage,
     find_cut,
     period_stage,
-    popularity_stage,
     with_popularity,
 )
 from anachron.wikidata.selection.tally import (
@@ -54,6 +53,7 @@ COLUMNS = (
     "subject", "property", "statement_id", "rank", "datatype", "snak", "value_type", "value", "start", "end",
     "qualifiers",
 )  # fmt: skip
+SMALL = 1_000_000  # statements of a snapshot that is selected from before it is known whether page views are needed
 WORK, LOCK, BARRED = ".selecting-", ".lock", "barred.parquet"  # the folder of a selection that goes on, and in it
 PROPERTY_COLUMNS = ("id", "label", "description", "datatype", "classes")
 
@@ -83,13 +83,14 @@ def select_facts(
     Memory holds a slice of statements, the dated ones of a bucket, and all that have a closed period long enough. The
     same facts come out whatever the number of workers and buckets. Where a least popularity is searched for and
     there are not more facts than shall pass, all are kept. Raises `DataError` when the snapshot has no page
-    views and popularity is to decide, and when its tables cannot be read or do not hold what its manifest says.
+    views and popularity is to decide (with more than `SMALL` statements, before it is known whether it is), and when
+    its tables cannot be read or do not hold what its manifest says.
     """
     rules = Rules(settings, snapshot.wiki)
     spread = spread or Spread()
     check_tables(snapshot)
-    small = snapshot.buckets == 1 and settings.lowers_threshold  # it may have too few facts to need any
-    if settings.popularity and (has_popularity(snapshot) or not small):
+    small = snapshot.manifest["counts"].get("statements", 0) <= SMALL
+    if settings.popularity and (has_popularity(snapshot) or not (small and settings.lowers_threshold)):
         read_popularity(snapshot, ())  # before the long part
     with connected(spread.ray, spread.workers), _work_folder(work) as folder:
         check_shared([snapshot.folder / "manifest.json"], folder, spread.ray)
@@ -158,18 +159,15 @@ class _Selecting:
         about = entity_rows(self.snapshot, ids, ["id", "label", "description", "created", "classes"])
         alive = self._stage(entity_stage(alive, about, self.rules), "entities")
         settings = self.rules.settings
-        few = settings.lowers_threshold and alive.height <= settings.more_than
-        if settings.popularity and not few:
+        decides = settings.popularity and not (settings.lowers_threshold and alive.height <= settings.more_than)
+        views, cut = pl.DataFrame(schema={"id": pl.String, "popularity": pl.Float64}), Cut()
+        if decides or (settings.popularity and has_popularity(self.snapshot)):
             views = read_popularity(self.snapshot, ids)
-            alive = self._stage(popularity_stage(alive, views, self.rules), "popularity")
+        alive = with_popularity(alive, views)
+        if decides:
+            alive = self._stage(self.rules.judge(alive, "popularity"), "popularity")
             cut = find_cut(alive, settings)
             alive = self._stage(cut_stage(alive, cut, self.rules), "cut")
-        else:
-            cut = Cut()
-            views = pl.DataFrame(schema={"id": pl.String, "popularity": pl.Float64})
-            if settings.popularity and has_popularity(self.snapshot):
-                views = read_popularity(self.snapshot, ids)
-            alive = with_popularity(alive, views)
         kinds = {id: kind_of(classes or ()) for id, classes in about.select("id", "classes").iter_rows()}
         cited = with_citations(self.snapshot, alive)
         return Selected(_as_facts(cited, settings, kinds), self._steps(), cut)
@@ -225,7 +223,7 @@ def _judge_bucket(
 ) -> tuple[Tally, pl.DataFrame]:
     table = scan_statements(snapshot, bucket, COLUMNS)
     tally, rows = alive_rows(snapshot, bucket, table, barred, lookups, rules, leave_out=("qualifiers", "title"))
-    second = period_stage(rows, rules)
+    second = period_stage(rows, table, rules)
     tally.go_on(tally_of(second, rules))
     alive_now = second.filter(pl.col("dropped").is_null()).drop("dropped", "start", "end")
     pairs = alive_now.lazy().select("subject", "property").unique()

@@ -63,15 +63,18 @@ def restrictive_pattern(restrictive: Iterable[str]) -> str:
     return f'"(?:{"|".join(sorted(restrictive))})":'
 
 
-def period_stage(alive: pl.DataFrame, rules: Rules) -> pl.DataFrame:
+def period_stage(alive: pl.DataFrame, statements: pl.LazyFrame, rules: Rules) -> pl.DataFrame:
     """Verdicts on the periods of each (s, r, o): one or several, closed or open, readable, over, long enough.
 
-    Needs ``position`` (the order of the dump). Adds for both sides ``start_kind`` (known, unknown, open, absent),
-    ``start_date, start_precision, start_values, start_year``; ``first_day, last_day`` (day numbers of the completed
-    period); ``periods`` (distinct ones of the triple, with ``drop-closed`` of those closed on both sides), ``repeated``
-    (an earlier statement says the same) and ``other_periods, other_unplaced``.
+    Needs ``position`` (the order of the dump). statements: all of these subjects, dropped ones too. Adds for both sides
+    ``start_kind`` (known, unknown, open, absent), ``start_date, start_precision, start_values, start_year``;
+    ``first_day, last_day`` (day numbers of the completed period); ``periods`` (distinct ones of the triple, with
+    ``drop-closed`` of those closed on both sides), ``repeated`` (an earlier statement says the same) and
+    ``other_periods, other_unplaced``.
     """
     frame = alive.sort("position")
+    if rules.settings.still_held:  # of what is stated twice, the preferred statement is the first
+        frame = _with_preferred(frame, statements).sort(pl.col("rank") != "preferred", "position")
     for side in ("start", "end"):
         parts = pl.col(side).struct
         frame = frame.with_columns(
@@ -95,7 +98,19 @@ def period_stage(alive: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     frame = _with_days(frame)
     keep = rules.settings.several_periods == "keep"
     frame = _with_other_periods(frame) if keep else frame.with_columns(pl.lit(False).alias("other_unplaced"))
-    return rules.judge(frame, "periods").drop("start_key", "end_key", "start_raw", "end_raw")
+    return rules.judge(frame, "periods").drop("start_key", "end_key", "start_raw", "end_raw", "preferred", strict=False)
+
+
+def _with_preferred(frame: pl.DataFrame, statements: pl.LazyFrame) -> pl.DataFrame:
+    """``preferred``: what the preferred statements of the subject and property say, each value once, null without any.
+
+    One of no or an unknown value, or with an end, says "", which is the value of no fact that still holds.
+    """
+    ended = pl.col("end").struct.field("kind").is_in(["known", "unknown"]).fill_null(False)
+    says = pl.when((pl.col("snak") == "value") & ~ended).then("value").otherwise(pl.lit(""))
+    stated = statements.filter(pl.col("rank") == "preferred").join(frame.lazy(), on=TRIPLE[:2], how="semi")
+    preferred = stated.group_by(TRIPLE[:2]).agg(says.unique().alias("preferred")).collect(engine="streaming")
+    return frame.join(preferred, on=TRIPLE[:2], how="left", maintain_order="left")
 
 
 def _boundary_key(side: str) -> pl.Expr:
@@ -194,13 +209,9 @@ def entity_stage(alive: pl.DataFrame, entities: pl.DataFrame, rules: Rules) -> p
     return rules.judge(frame.drop("subject_there", "object_there"), "entities")
 
 
-def popularity_stage(alive: pl.DataFrame, popularity: pl.DataFrame, rules: Rules) -> pl.DataFrame:
-    """Verdicts on page views, with the columns of `with_popularity`."""
-    return rules.judge(with_popularity(alive, popularity), "popularity")
-
-
 def with_popularity(alive: pl.DataFrame, popularity: pl.DataFrame) -> pl.DataFrame:
-    """Facts with ``subject_popularity, object_popularity`` and ``popularity``, their geometric mean.
+    """Facts with what the stage ``popularity`` is asked of: ``subject_popularity, object_popularity`` and
+    ``popularity``, their geometric mean.
 
     popularity: ``id, popularity`` (median monthly views).
     """

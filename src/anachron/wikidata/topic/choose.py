@@ -13,7 +13,7 @@ from typing import Any
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.data.own.encodings import decoded
-from anachron.data.own.files import DELIMITED, ENDINGS, read_rows
+from anachron.data.own.files import DELIMITED, ENDINGS, column_names, read_rows
 from anachron.io.files import Json, read_bytes, read_text, refuse_binary, rows_fingerprint
 from anachron.io.stores import Place, place
 
@@ -22,14 +22,17 @@ _PREFIXES = {
     "wd": "http://www.wikidata.org/entity/",
     "wdt": "http://www.wikidata.org/prop/direct/",
     "p": "http://www.wikidata.org/prop/",
+    "ps": "http://www.wikidata.org/prop/statement/",
     "pq": "http://www.wikidata.org/prop/qualifier/",
+    "wikibase": "http://wikiba.se/ontology#",
     "xsd": "http://www.w3.org/2001/XMLSchema#",
 }
 # What an item can be in: a continent, a country, a whole, an organisation, a league, or (over any number of steps) a
 # place
 _IN = "wdt:P30|wdt:P17|wdt:P361|wdt:P463|wdt:P118|wdt:P131+"
-_ITEM = re.compile(r"(?:<?https?://[^\s<>]+/(?:entity/|wiki/(?:Item:)?))?(Q[1-9][0-9]{0,11})>?")
-_PROPERTY = re.compile(r"P[1-9][0-9]{0,11}")
+NUMBER = "[1-9][0-9]{0,8}"  # of an id: one that is too large for the service spoils the whole request
+_ITEM = re.compile(rf"(?:<?https?://[^\s<>]+/(?:entity/|wiki/(?:Item:)?))?(Q{NUMBER})>?")
+_PROPERTY = re.compile(f"P{NUMBER}")
 _SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
 _WORDS = re.compile(
     r"instances of (?P<instances_of>\S+)(?: with (?P<with_>.+?))?(?: in (?P<in_>\S+))?(?: since (?P<since>-?\d+))?"
@@ -41,9 +44,10 @@ class Topic:
     """Which items are wanted, said in exactly one way.
 
     items: their ids. query: SPARQL with a variable of items. instances_of: a class, theirs or one above it (Wikidata's
-    P31 and P279), and, if wanted, ``with_``: they have a statement of one of these relations; ``in_``: the continent,
-    country, place, league, organisation or whole that they are in; ``since``: one of these statements begins or ends in
-    that year or later. found_by: the topic whose query gave these items (`found`), for manifests.
+    P31 and P279), and, if wanted, ``with_``: they have a statement of one of these relations, with a value and not
+    deprecated; ``in_``: the continent, country, place, league, organisation or whole that they are in; ``since``: one
+    of these statements has a start, an end, or a point in time in that year or later, and no end before it. found_by:
+    the topic whose query gave these items (`found`), for manifests.
 
     Raises `ConfigError` for no way, for several, and for what is no id.
     """
@@ -87,12 +91,17 @@ class Topic:
         if self.in_ is not None:
             lines.append(f"?item ({_IN}) wd:{self.in_} .")
         if self.with_:
-            lines.append(f"?item ({'|'.join(f'p:{id}' for id in self.with_)}) ?statement .")
+            statement, value = ("|".join(f"{of}:{id}" for id in self.with_) for of in ("p", "ps"))
+            lines.append(f"?item ({statement}) ?statement .")
+            lines.append(f"?statement ({value}) ?value ; wikibase:rank ?rank .")
+            lines.append("FILTER(?rank != wikibase:DeprecatedRank)")
         if self.since is not None:
-            lines.append("?statement (pq:P580|pq:P582) ?date .")
-            lines.append(f'FILTER(?date >= "{self.since:04}-01-01T00:00:00Z"^^xsd:dateTime)')
+            year = f'"{self.since:04}-01-01T00:00:00Z"^^xsd:dateTime'
+            of_year = f"{{ ?statement pq:P585 ?at . FILTER(?at >= {year}) }}"
+            lines.append(f"{{ ?statement (pq:P580|pq:P582) ?date . }} UNION {of_year}")
+            lines.append(f"FILTER NOT EXISTS {{ ?statement pq:P582 ?end . FILTER(?end < {year}) }}")
         body = "\n".join(f"  {line}" for line in lines)
-        used = [f"PREFIX {name}: <{of}>" for name, of in _PREFIXES.items() if f"{name}:" in re.sub("<.*?>", "", body)]
+        used = [f"PREFIX {name}: <{of}>" for name, of in _PREFIXES.items() if f"{name}:" in body]
         return "\n".join([*used, "SELECT DISTINCT ?item WHERE {", body, "}"]) + "\n"
 
     def found(self, ids: Iterable[str]) -> "Topic":
@@ -137,9 +146,8 @@ def topic_of(text: str) -> Topic:
 
 def items_of(text: str) -> tuple[str, ...]:
     """The ids of a text such as ``Q30,Q142``, or of the file of that name. Raises as `read_items`."""
-    ids = [item_id(part.strip()) for part in text.split(",") if part.strip()]
-    if ids and None not in ids:
-        return tuple(dict.fromkeys(id for id in ids if id is not None))
+    if ids := _ids(part for part in text.split(",") if part.strip()):
+        return ids
     if not place(text).is_file():
         raise ConfigError(
             f"{text!r} is neither ids with commas between (Q30,Q142) nor a file of them, and there is no such file; "
@@ -150,8 +158,14 @@ def items_of(text: str) -> tuple[str, ...]:
 
 def item_id(text: str) -> str | None:
     """``Q30`` of that id or of an address that ends in it (``http://www.wikidata.org/entity/Q30``); else None."""
-    found = _ITEM.fullmatch(text)
+    found = _ITEM.fullmatch(text.strip())
     return found[1] if found else None
+
+
+def _ids(texts: Iterable[Any]) -> tuple[str, ...]:
+    """The distinct ids of these, in their order; none where one is no id."""
+    ids = dict.fromkeys(item_id(str(text)) for text in texts)
+    return () if None in ids else tuple(id for id in ids if id is not None)
 
 
 def read_items(path: Place | str) -> tuple[str, ...]:
@@ -166,23 +180,20 @@ def read_items(path: Place | str) -> tuple[str, ...]:
     """
     path = place(path)
     ending = path.suffix.casefold()
-    if ending in DELIMITED or ending not in ENDINGS:
-        refuse_binary(path)
-        lines = enumerate(decoded(read_bytes(path))[0].splitlines(), 1)
-        words = [
-            (n, line.strip().strip('"')) for n, line in lines if line.strip() and not line.lstrip().startswith("#")
-        ]
-        found = [item_id(word) for _, word in words]
-        header = ending in DELIMITED and len(found) > 1 and found[0] is None
-        if found[header:] and None not in found[header:]:
-            return tuple(dict.fromkeys(id for id in found if id is not None))
-        if not found:
-            raise DataError(f"{path} lists no items; write one id a line, as Q76")
-        if ending not in DELIMITED:
-            number, word = words[found.index(None)]
+    if ending in ENDINGS and not (ending in DELIMITED and len(column_names(path)) < 2):
+        table = read_rows(path)
+        return _of_columns({name: [row[name] for row in table.rows] for name in table.columns}, str(path), "column ")
+    refuse_binary(path)
+    lines = enumerate(decoded(read_bytes(path))[0].splitlines(), 1)
+    words = [(n, line.strip().strip('"')) for n, line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if ending in DELIMITED and len(words) > 1 and item_id(words[0][1]) is None:
+        del words[0]  # the header
+    if not words:
+        raise DataError(f"{path} lists no items; write one id a line, as Q76")
+    for number, word in words:
+        if item_id(word) is None:
             raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id a line, as Q76")
-    table = read_rows(path)
-    return _of_columns({name: [row[name] for row in table.rows] for name in table.columns}, str(path), "column ")
+    return _ids(word for _, word in words)
 
 
 def ids_of_answer(answer: bytes | str | Json) -> tuple[str, ...]:
@@ -218,9 +229,8 @@ def why_failed(answer: bytes | str) -> str:
 
 def _of_columns(columns: dict[str, list[Any]], where: str, mark: str) -> tuple[str, ...]:
     """The items of the one column all of whose values are such, or of the one that is called item."""
-    held = {name: [value for value in values if value is not None] for name, values in columns.items()}
-    ids = {name: [item_id(str(value).strip()) for value in values] for name, values in held.items()}
-    items = {name: [id for id in of if id is not None] for name, of in ids.items() if of and None not in of}
+    held = {name: _ids(value for value in values if value is not None) for name, values in columns.items()}
+    items = {name: ids for name, ids in held.items() if ids}
     if len(items) > 1:
         items = {name: of for name, of in items.items() if name.casefold() == "item"} or items
     if len(items) != 1:
@@ -230,4 +240,4 @@ def _of_columns(columns: dict[str, list[Any]], where: str, mark: str) -> tuple[s
             if items
             else f"{where} holds no items; it has {shown}, and one of these must hold ids or addresses of items alone"
         )
-    return tuple(dict.fromkeys(next(iter(items.values()))))
+    return next(iter(items.values()))

@@ -2,7 +2,7 @@
 
 * the properties of their statements and of qualifiers, whose labels, datatypes and constraints are read, and the
   classes of these properties, up to the depth that the rules on meta properties and restrictive qualifiers look;
-* the objects of their statements, whose labels and articles are read;
+* the objects of their statements, whose labels and articles are read, and the units of quantities;
 * the classes of items and objects, by whose labels pages of the wiki are told from things.
 """
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from anachron.core.errors import ConfigError
-from anachron.wikidata.reading.entity_json import Claims, entities_of, entity_of
+from anachron.wikidata.reading.entity_json import Claims, Snak, Value, entities_of, entity_of, unit_of
 from anachron.wikidata.selection.rules import Selection
-from anachron.wikidata.topic.entities import Outcome, Progress, in_order
+from anachron.wikidata.topic.choose import NUMBER
+from anachron.wikidata.topic.entities import Outcome, Progress, end_of, in_order
 
-# Lexemes and schemas are not asked for, and a number of more digits than any id has would spoil the whole request.
-_FETCHED = re.compile(r"[QP][1-9]\d{0,8}").fullmatch
+_FETCHED = re.compile(f"[QP]{NUMBER}").fullmatch  # lexemes and schemas are not asked for
 # Edges from a property to a class that counts as its own: the entity is needed that an edge begins at, not its end.
 CLASS_ROUNDS = Selection().class_depth - 1
 _claims = msgspec.json.Decoder(Claims).decode
@@ -48,13 +48,19 @@ def named_by(bodies: Iterable[bytes], relations: frozenset[str] = frozenset()) -
             for statement in statements:
                 named.properties.update(statement.qualifiers or ())
                 if statement.rank != "deprecated" and (not relations or name in relations):
-                    one = entity_of(statement.mainsnak)
+                    one = _named_in(statement.mainsnak)
                     named.objects.update(() if one is None else (one,))
             if name == "P31":
                 named.classes.update(entities_of(statements))
             elif name == "P279":
                 named.parents.update(entities_of(statements))
     return named
+
+
+def _named_in(snak: Snak) -> str | None:
+    """The entity that is a value, or the unit of one."""
+    value = None if snak.datavalue is None else snak.datavalue.value
+    return entity_of(snak) or (unit_of(value) if isinstance(value, Value) else None)
 
 
 class Closure:
@@ -101,8 +107,7 @@ class Closure:
         return self.outcomes
 
     def _named(self, ids: Iterable[str]) -> Named:
-        there = [self.outcomes.get(id) for id in in_order(filter(_FETCHED, ids))]
-        there = [one if one is None or one.to is None else self.outcomes.get(one.to) for one in there]
+        there = [end_of(self.outcomes, id) for id in in_order(filter(_FETCHED, ids))]
         return named_by(self._read(one) for one in there if one is not None and one.state == "found")
 
     def _round(self, ids: set[str], progress: Progress) -> None:

@@ -10,12 +10,13 @@ from anachron.core.errors import ConfigError
 from anachron.io.files import read_json, write_json
 from anachron.io.jobs import Callbacks
 from anachron.wikidata.topic.choose import Topic
-from anachron.wikidata.topic.entities import Resolver
+from anachron.wikidata.topic.entities import Resolver, end_of
 from anachron.wikidata.topic.fetch import FetchedTopic, TopicSettings, fetch_topic, opened
+from anachron.wikidata.topic.services import Services
 from anachron.wikidata.topic.views import fetch_popularity
 from anachron.wikidata.views.popularity import OUTPUT
 
-TODAY, ITEM = "today", pl.col("id").str.starts_with("Q")
+TODAY = "today"
 
 
 @dataclass(frozen=True)
@@ -37,40 +38,37 @@ def fetch_days(
     days in the wrong order, and as `fetch_topic`.
     """
     today = datetime.now(UTC).date().isoformat()
-    days = {day: replace(settings, as_of=None if day == TODAY else day) for day in (old, new)}
-    if (today if old == TODAY else old) >= (today if new == TODAY else new):
+    before, after = (replace(settings, as_of=None if day == TODAY else day) for day in (old, new))
+    if (before.as_of or today) >= (after.as_of or today):
         raise ConfigError(f"--old-date {old}, --new-date {new}: the old one must be earlier")
-    later = fetch_topic(topic, folder / (f"{TODAY}-{today}" if new == TODAY else new), days[new], callbacks)
+    later = fetch_topic(topic, folder / (after.as_of or f"{TODAY}-{today}"), after, callbacks)
     own = later.outcomes.filter(pl.col("part") == "topic")["id"].to_list()
-    earlier = fetch_topic(topic.found(own), folder / old, days[old], callbacks)
+    earlier = fetch_topic(topic.found(own), folder / old, before, callbacks)
     file = folder / f"merged-{earlier.snapshot.name}-{later.snapshot.name}.json"
     if not file.is_file():
-        write_json(file, _merged(earlier, later, settings))
+        with opened(settings, str(later.snapshot.absolute())) as (services, kept):
+            write_json(file, _merged(earlier, later, Resolver(services, kept, after.as_of)))
+            kept.forget()
     return Days(earlier, later, read_json(file))
 
 
-def _merged(earlier: FetchedTopic, later: FetchedTopic, settings: TopicSettings) -> dict[str, str]:
+def _merged(earlier: FetchedTopic, later: FetchedTopic, resolver: Resolver) -> dict[str, str]:
     """Item -> the item of the later day that it was merged into.
 
-    An object that no statement names any more is asked for as it stands today: where it was merged into one that is
-    named, the fact did not change.
+    An object that no statement names any more is asked for as it stood on that day: where it was merged into one that
+    is named, the fact did not change.
     """
-    known, there = (
-        set(one.outcomes.filter(pl.col("state") == "found", ITEM)["id"].to_list()) for one in (earlier, later)
-    )
-    merged = dict(later.outcomes.filter(ITEM).drop_nulls("merged_into").select("id", "merged_into").iter_rows())
-    gone = known - there - merged.keys()
-    if gone:
-        with opened(settings, f"{earlier.snapshot.absolute()} merged") as (services, kept):
-            resolved = Resolver(services, kept).resolve(gone)
-            kept.forget()
-        merged |= {id: resolved[id].to for id in gone if resolved[id].to in there}
-    return dict(sorted(merged.items()))
+    ends = later.ends()
+    there = {id for id, one in ends.items() if one.id == id and one.state == "found"}
+    gone = {id for id, one in earlier.ends().items() if id[0] == "Q" and one.state == "found"} - ends.keys()
+    resolved = resolver.resolve(gone)
+    ends |= {id: one for id in gone if (one := end_of(resolved, id)) is not None}
+    return {id: ends[id].id for id in sorted(ends) if id[0] == "Q" and id != ends[id].id in there}
 
 
 def add_popularity(fetched: FetchedTopic, settings: TopicSettings, callbacks: Callbacks | None = None) -> None:
     """Add page views to a topic's snapshot, unless it has them; see `fetch_popularity`."""
     if (fetched.snapshot / OUTPUT).is_file():
         return
-    with opened(settings, "page views") as (services, _):
+    with Services(settings.site, settings.web, settings.at_a_time) as services:
         fetch_popularity(services, fetched.snapshot, callbacks=callbacks)

@@ -3,16 +3,17 @@
 The forms that are expected of the services, as documented:
 
 * ``wbgetentities`` (help of api.php): 50 ids a request; the answer is keyed by the id that was asked for. An id
-  without a page has ``missing``; a merged one has the record of the other, with ``redirects: {from, to}``. With
-  ``props=info`` a record has its page, last revision and time alone. What is too large for one answer is left out.
-* ``prop=revisions`` (help of api.php): revisions of one page, newest first, from a time on. One whose text was hidden
-  has ``sha1hidden``. A page that began later has none.
-* ``Special:EntityData/ID.json?revision=N``: the entity as of a revision; 404 for one that is hidden, 400 for one that
-  is a redirect.
-* ``list=logevents`` (help of api.php): a page that was deleted has an entry ``delete/delete``.
+  without a page has ``missing``, and so has a redirect to a redirect; a merged one has the record of the other, with
+  ``redirects: {from, to}``. With ``props=info`` a record has its page, last revision and time alone. What is too large
+  for one answer is left out.
+* ``prop=revisions`` (help of api.php): revisions of one page, newest first, from a time on; or, by ``revids``, those of
+  these numbers. One whose text was hidden has ``sha1hidden``. A page that began later has none. The content of the slot
+  ``main`` of a redirect is ``{"entity": "Q1", "redirect": "Q2"}`` (EntityContentDataCodec of Wikibase).
+* ``Special:EntityData/ID.json?revision=N``: the entity as of a revision; 404 where it is hidden, 400 for a redirect.
+* ``list=logevents`` (help of api.php): a page that was deleted has an entry ``delete/delete``, asked for by one title.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -21,13 +22,15 @@ import msgspec
 from msgspec import Raw, Struct
 
 from anachron.core.errors import BackendError
+from anachron.io.retries import Failure
 from anachron.wikidata.topic.kept import Kept
 from anachron.wikidata.topic.services import AT_ONCE, Services, decoded
 
-State = Literal["found", "merged", "deleted", "missing", "not yet", "hidden"]
+State = Literal["found", "merged", "deleted", "missing", "not yet", "hidden", "unreadable"]
 FULL = "info|labels|descriptions|aliases|claims|sitelinks|datatype"
 ORDER = ("type", "id", "datatype", "labels", "descriptions", "aliases", "claims", "sitelinks", "lastrevid", "modified")
-REDIRECT = (400,)  # the state of an entity at a revision that is a redirect
+REDIRECT, BROKEN = 400, 500  # states of an entity at a revision: it is a redirect, and what is stored cannot be read
+CONTENT = {"rvprop": "content", "rvslots": "main"}
 PREFIXES = {"Q": "", "P": "Property:"}  # of the titles of their pages, where no page has shown another
 EVER = "9999"  # later than any time of a revision
 Progress = Callable[[int, int], None]
@@ -39,7 +42,7 @@ class Outcome:
 
     ``found``: ``revision`` is here, of the time ``modified``. ``merged``: into ``to``. ``deleted``: at ``modified``.
     ``missing``: there never was one. ``not yet``: created after the day. ``hidden``: administrators hid the revision of
-    that day.
+    that day. ``unreadable``: the service fails to give it.
     """
 
     id: str
@@ -78,9 +81,10 @@ class _Entities(Struct):
 
 
 class _Revision(Struct):
-    revid: int
-    timestamp: str
+    revid: int = 0
+    timestamp: str = ""
     sha1hidden: bool = False
+    slots: dict[str, dict[str, Any]] = {}
 
 
 class _Page(Struct):
@@ -88,18 +92,39 @@ class _Page(Struct):
     missing: bool = False
     revisions: list[_Revision] = []
 
+    @property
+    def leads_to(self) -> str | None:
+        """The entity that the page leads to, where its text was asked for and is that of a redirect."""
+        try:
+            return msgspec.json.decode(self.revisions[0].slots["main"]["content"], type=_Content).redirect
+        except (IndexError, KeyError, TypeError, msgspec.MsgspecError):  # no page, or another one of this title
+            return None
+
+
+class _Content(Struct):
+    redirect: str
+
 
 class _Event(Struct):
     timestamp: str
 
 
 class _Lists(Struct):
-    pages: list[_Page] | None = None
+    pages: list[_Page] = []
     logevents: list[_Event] | None = None
 
 
 class _Query(Struct):
     query: _Lists
+
+
+def end_of(outcomes: Mapping[str, Outcome], id: str) -> Outcome | None:
+    """The outcome of an id, or of what it was merged into, however often; ``None`` where it was not asked for."""
+    passed: set[str] = set()
+    while (one := outcomes.get(id)) is not None and one.to is not None and id not in passed:
+        passed.add(id)
+        id = one.to
+    return one
 
 
 def in_order(ids: Iterable[str]) -> list[str]:
@@ -130,7 +155,10 @@ class Resolver:
     def __init__(self, services: Services, kept: Kept, day: str | None = None) -> None:
         self.services, self.kept, self.day = services, kept, day
         self._end, self._kind = (EVER, "today") if day is None else (f"{day}T23:59:59Z", f"by {day}")
-        self.outcomes = {id: Outcome(**one) for id, one in kept.all(self._kind).items()}
+        self.outcomes: dict[str, Outcome] = {}
+        self._listed: dict[str, Outcome] = {}  # of which more is to be asked for, as the history says
+        for one in kept.all(self._kind).values():
+            self._place(Outcome(**one))
         self._heads = {id: msgspec.convert(one, _Head) for id, one in kept.all("head").items()}
 
     def resolve(self, ids: Iterable[str], progress: Progress = lambda done, total: None) -> dict[str, Outcome]:
@@ -150,16 +178,15 @@ class Resolver:
 
     def _round(self, ids: list[str]) -> None:
         # Today's entity is asked for at once, unless one is kept, of which it may do to know that it did not change.
-        first = set(ids) if self.day is not None else self.kept.known(ids)
-        for records in self._batches("info", [id for id in ids if id in first and id not in self._heads], "info"):
+        first = [id for id in ids if id not in self._heads and (self.day is not None or self.kept.has(id))]
+        for records in self._batches("info", first, "info"):
             with self._answer():
                 for id, _, head in records:
                     self._note(id, head)
         self._settle(*(one for id in ids if (one := self._by_head(id)) is not None))
         self._fetch([id for id in ids if id not in self.outcomes and self._is_of_today(id)])
-        left = [id for id in ids if id not in self.outcomes]
-        self._missing([id for id in left if self._heads[id].is_missing])
-        self._history([id for id in left if not self._heads[id].is_missing])
+        self._missing([id for id in ids if id not in self.outcomes and self._heads[id].is_missing])
+        self._history([id for id in ids if id not in self.outcomes])
 
     def _by_head(self, id: str) -> Outcome | None:
         """The outcome of an id, where what is known of its last revision, and what is kept, decide it."""
@@ -168,7 +195,7 @@ class Resolver:
             return None
         if head.redirects is not None:
             return Outcome(id, "merged", to=head.redirects.to) if self.day is None else None
-        here = head.modified <= self._end and self.kept.has_entity(id, head.lastrevid)
+        here = head.modified <= self._end and self.kept.has(id, head.lastrevid)
         return Outcome(id, "found", head.lastrevid, head.modified) if here else None
 
     def _is_of_today(self, id: str) -> bool:
@@ -223,63 +250,82 @@ class Resolver:
         shown = (head for head in self._heads.values() if head.title is not None and head.id[0] == id[0])
         return next((str(one.title).removesuffix(one.id) for one in shown), PREFIXES.get(id[0], "")) + id
 
-    def _query(self, kind: str, id: str, name: str, **asked: Any) -> Any:
-        """A list that an answer of ``action=query`` has under this name."""
-        found = getattr(self.services.api(kind, _Query, action="query", **asked).query, name)
-        if found is None:
-            raise self._wrong(id, f"query.{name}", "none")
+    def _page(self, id: str, **asked: Any) -> _Lists:
+        """What ``action=query`` says of the page of an id, and of its revisions."""
+        kind = "log" if "list" in asked else "revisions"
+        found = self.services.api(kind, _Query, action="query", prop="revisions", **asked).query
+        if len(found.pages) != 1:
+            raise self._wrong(id, "one page", str(len(found.pages)))
         return found
 
     def _missing(self, ids: list[str]) -> None:
-        """Which of the ids without a page were deleted: the log is asked for one title a request, as documented."""
+        """Which of the ids that are called missing were deleted, and which are redirects to redirects."""
 
-        def ask(id: str) -> list[_Event]:
-            asked = {"leaction": "delete/delete", "letitle": self._title(id), "lelimit": 1, "leprop": "timestamp"}
-            return self._query("log", id, "logevents", list="logevents", **asked)
+        def ask(id: str) -> _Lists:
+            deleted = {"list": "logevents", "leaction": "delete/delete", "lelimit": 1, "leprop": "timestamp"}
+            return self._page(id, titles=self._title(id), letitle=self._title(id), **deleted, **CONTENT)
 
-        for id, events in self.services.map(ask, ids):
-            deleted = events[0].timestamp if events else None
-            self._settle(Outcome(id, "deleted" if deleted else "missing", modified=deleted))
+        for id, found in self.services.map(ask, ids):
+            with self._answer():
+                if (to := found.pages[0].leads_to) is not None:
+                    self._note(id, _Head(id, redirects=_Redirect(to)))
+                    outcome = self._by_head(id)
+                elif found.logevents is None:
+                    raise self._wrong(id, "query.logevents", "none")
+                else:
+                    deleted = found.logevents[0].timestamp if found.logevents else None
+                    outcome = Outcome(id, "deleted" if deleted else "missing", modified=deleted)
+                if outcome is not None:
+                    self._put(outcome)
 
     def _history(self, ids: list[str]) -> None:
-        """The last revision of each page up to a time, one page a request as documented, then the entity as of it."""
-        known: dict[str, Any] = self.kept.all("history") if ids else {}
+        """The last revision of each page up to a time, one page a request, then what it holds."""
+        for _, outcome in self.services.map(self._last, [id for id in ids if id not in self._listed]):
+            self._settle(outcome)
+        for state, ask in (("found", self._at_revision), ("merged", self._led)):
+            wanted = [self._listed[id] for id in ids if id not in self.outcomes and self._listed[id].state == state]
+            for _, (outcome, record) in self.services.map(ask, wanted):
+                with self._answer():
+                    if record is not None:
+                        self.kept.put_entity(*outcome.key, dumped(record))
+                    self._put(outcome)
 
-        def ask(id: str) -> _Page:
-            asked = {"titles": self._title(id), "rvprop": "ids|timestamp|sha1", "rvlimit": 1, "rvstart": self._end}
-            pages = self._query("revisions", id, "pages", prop="revisions", **asked)
-            if len(pages) != 1:
-                raise self._wrong(id, "one page", str(len(pages)))
-            return pages[0]
-
-        left = [id for id in ids if id not in known]
-        self._total += len(left)
-        for id, page in self.services.map(ask, left):
-            with self._answer():
-                known[id] = msgspec.to_builtins(page)
-                self.kept.put("history", id, known[id])
-                self._done += 1
-        listed = [_listed(id, msgspec.convert(known[id], _Page)) for id in ids]
-        wanted = {one.id: one for one in listed if one.state == "found" and not self.kept.has_entity(*one.key)}
-        self._settle(*(one for one in listed if one.id not in wanted))
-        for _, (outcome, record) in self.services.map(self._at_revision, wanted.values()):
-            with self._answer():
-                if record is not None:
-                    self.kept.put_entity(*outcome.key, dumped(record))
-                self._put(outcome)
+    def _last(self, id: str) -> Outcome:
+        asked = {"rvprop": "ids|timestamp|sha1", "rvlimit": 1, "rvstart": self._end}
+        page = self._page(id, titles=self._title(id), **asked).pages[0]
+        if page.missing:  # deleted since it was asked for
+            return Outcome(id, "deleted")
+        if not page.revisions:
+            return Outcome(id, "not yet")
+        last = page.revisions[0]
+        if not (last.revid and last.timestamp):
+            raise self._wrong(id, "a revision with revid and timestamp", "one without")
+        return Outcome(id, "hidden" if last.sha1hidden else "found", last.revid, last.timestamp)
 
     def _at_revision(self, one: Outcome) -> tuple[Outcome, Raw | None]:
         address = self.services.site.entity(*one.key)
-        response = self.services.get("entity_at_revision", address, allowed=REDIRECT)
+        try:
+            response = self.services.get("entity_at_revision", address, allowed=(REDIRECT,))
+        except BackendError as error:
+            last = error.__cause__
+            if not (isinstance(last, Failure) and last.state == BROKEN and last.wait is None):
+                raise
+            return replace(one, state="unreadable"), None
         if response is None:
             return replace(one, state="hidden"), None
-        if response.status_code in REDIRECT:
-            other = self._heads[one.id].redirects
-            return replace(one, state="merged", to=None if other is None else other.to), None
+        if response.status_code == REDIRECT:
+            return replace(one, state="merged"), None
         entities = decoded(response, _Entities).entities
         if one.id not in entities or self._head(one.id, entities[one.id]).lastrevid != one.revision:
             raise BackendError(f"{address}: expected the entity {one.id} at this revision; the answer has another")
         return one, entities[one.id]
+
+    def _led(self, one: Outcome) -> tuple[Outcome, None]:
+        """Where a redirect led on the day, which may be elsewhere than today."""
+        to = self._page(one.id, revids=one.revision, **CONTENT).pages[0].leads_to
+        if to is None:
+            raise self._wrong(one.id, f"a redirect as its revision {one.revision}", "none")
+        return replace(one, to=to), None
 
     @contextmanager
     def _answer(self) -> Iterator[None]:
@@ -297,19 +343,15 @@ class Resolver:
 
     def _put(self, outcome: Outcome) -> None:
         self.kept.put(self._kind, outcome.id, asdict(outcome))
-        self.outcomes[outcome.id] = outcome
+        self._place(outcome)
         self._done += 1
+        self._total += outcome.id not in self.outcomes  # there is more to ask for
+
+    def _place(self, one: Outcome) -> None:
+        """Tell an outcome from what is only listed: without its entity, or without what it was merged into."""
+        whole = one.to is not None if one.state == "merged" else one.state != "found" or self.kept.has(*one.key)
+        (self.outcomes if whole else self._listed)[one.id] = one
 
     def _note(self, id: str, head: _Head) -> None:
         self.kept.put("head", id, msgspec.to_builtins(head))
         self._heads[id] = head
-
-
-def _listed(id: str, page: _Page) -> Outcome:
-    """What the history of a page up to a time says, of which the last revision is listed."""
-    if page.missing:  # deleted since it was asked for
-        return Outcome(id, "deleted")
-    if not page.revisions:
-        return Outcome(id, "not yet")
-    last = page.revisions[0]
-    return Outcome(id, "hidden" if last.sha1hidden else "found", last.revid, last.timestamp)

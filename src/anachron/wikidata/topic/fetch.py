@@ -9,34 +9,35 @@ OUT/.fetch/        while unfinished: which job this is; the answers lie in the c
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import polars as pl
-from isal import igzip
+from isal import igzip, isal_zlib
 
-from anachron.core.errors import BackendError, ConfigError, DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.io.files import Json, atomic, read_json
 from anachron.io.jobs import Callbacks, begin, begun, differences, discard, locked, refuse_others
 from anachron.io.stores import refuse_stores
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
-from anachron.wikidata.topic.choose import Topic, ids_of_answer, why_failed
+from anachron.wikidata.topic.choose import Topic, ids_of_answer
 from anachron.wikidata.topic.closure import CLASS_ROUNDS, Closure
-from anachron.wikidata.topic.entities import Outcome, Resolver, in_order
-from anachron.wikidata.topic.kept import Kept, default_cache, file_of
+from anachron.wikidata.topic.entities import Outcome, Resolver, end_of, in_order
+from anachron.wikidata.topic.kept import DRY, Kept, default_cache, file_of
 from anachron.wikidata.topic.services import AT_ONCE, Services
 from anachron.wikidata.topic.site import Site
 
 DUMP, TABLE, WORK = "topic.json.gz", "topic.csv", ".fetch"
+LOST = "merged into another that cannot be had"
 MOST = 50_000  # entities of a topic, unless more are allowed
-QUERY_FAILS = (400, 414, 500)  # states by which a query service says what is wrong with a query
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 SCHEMA = {
     "id": pl.String, "part": pl.String, "state": pl.String, "revision": pl.Int64, "modified": pl.String,
@@ -48,16 +49,18 @@ SCHEMA = {
 class TopicSettings:
     """How a topic is fetched, and what of it goes into the snapshot.
 
-    as_of: the day at whose end (UTC) the entities stood as they are wanted; today without one. wiki, language: those of
-    `anachron.wikidata.reading.settings.IngestSettings`. at_a_time: requests on their way at once. most: entities in
+    as_of: the day at whose end (UTC) the entities stood as they are wanted; now without one. wiki, language: those of
+    `anachron.wikidata.reading.settings.IngestSettings`. relations: fetch objects of these alone, of all where empty; by
+    default of those that the topic names (`Topic.with_`). at_a_time: requests on their way at once. most: entities in
     all. cache: folder of what was fetched, by default in the user's cache folder. since: an earlier snapshot of a
     topic, whose entities are asked for only where they changed. dry_run: fetch the items themselves, count what else is
-    needed, and write nothing. Raises `ConfigError` for a day that is none or is to come.
+    needed, and write nothing. Raises `ConfigError` for a day that is none or not over.
     """
 
     as_of: str | None = None
     wiki: str = "all"
     language: str = "en"
+    relations: tuple[str, ...] | None = None
     site: Site = field(default_factory=Site)
     at_a_time: int = 1
     most: int = MOST
@@ -68,8 +71,11 @@ class TopicSettings:
 
     def __post_init__(self) -> None:
         today = datetime.now(UTC).date().isoformat()
-        if self.as_of is not None and not (_DAY.fullmatch(self.as_of) and self.as_of <= today):
-            raise ConfigError(f"--as-of {self.as_of}: give a day as YYYY-MM-DD, up to {today} (UTC)")
+        if self.as_of is not None and not (_DAY.fullmatch(self.as_of) and self.as_of < today):
+            raise ConfigError(
+                f"the day {self.as_of}: give one before {today} (UTC), as YYYY-MM-DD; for today, leave it out "
+                "(--new-date: today)"
+            )
         IngestSettings(self.as_of or today, self.wiki, self.language)  # says what is wrong with them
         if self.most < 1:
             raise ConfigError(f"--most {self.most}: give at least 1 entity")
@@ -89,11 +95,23 @@ class FetchedTopic:
     manifest: Json
     seconds: float | None = None
 
+    def ends(self) -> dict[str, Outcome]:
+        """What became of each id, or of what it was merged into in the end."""
+        rows = self.outcomes.select("id", "state", "merged_into").iter_rows()
+        found = {id: Outcome(id, state, to=to) for id, state, to in rows}
+        return {id: end_of(found, id) or one for id, one in found.items()}
+
     def states(self) -> dict[str, list[str]]:
-        """The topic's own ids by what became of them; of a merged one with the other."""
+        """The topic's own ids by what became of them; of a merged one with the other, and its state if not found."""
         found: dict[str, list[str]] = {}
-        for id, state, other in self.outcomes.filter(part="topic").select("id", "state", "merged_into").iter_rows():
-            found.setdefault(state, []).append(id if other is None else f"{id} into {other}")
+        ends = self.ends()
+        for id, state in self.outcomes.filter(part="topic").select("id", "state").iter_rows():
+            if (end := ends[id]).id == id:
+                found.setdefault(state, []).append(id)
+            elif end.state == "found":
+                found.setdefault(state, []).append(f"{id} into {end.id}")
+            else:
+                found.setdefault(LOST, []).append(f"{id} into {end.id} ({end.state})")
         return found
 
 
@@ -109,19 +127,21 @@ def fetch_topic(
     """
     refuse_stores(out)
     settings, callbacks, out = settings or TopicSettings(), callbacks or Callbacks(), Path(out)
+    if settings.relations is None:
+        settings = replace(settings, relations=(topic.found_by or topic).with_)
     if settings.dry_run:
         return _planned(topic, out, settings, callbacks)
     identity = {
         "chosen": topic.describe(), "site": settings.site.url, "as_of": settings.as_of, "wiki": settings.wiki,
-        "language": settings.language,
+        "language": settings.language, "relations": sorted(settings.relations or ()),
     }  # fmt: skip
     if (out / "manifest.json").is_file():
         return _complete(out, identity, callbacks)
     with locked(out / ".fetch.lock", out, remove=True):
-        new, record = _begin(out, identity)
-        with opened(settings, f"{out.absolute()} {record['started']}") as (services, kept):
-            if new:
-                kept.forget()  # what a folder of this name left, which was removed since
+        record = _begin(out, identity)
+        started = record["started"]
+        with opened(settings, str(out.absolute())) as (services, kept):
+            kept.begin(record)
             services.counts.update(kept.get("requests") or {})
             _seed(kept, settings)
             ids = _ids(topic, services, kept)
@@ -129,18 +149,21 @@ def fetch_topic(
             with callbacks.bar("items") as bar:
                 outcomes = resolver.resolve(ids, bar.progress)
             items = _items(ids, outcomes)
-            closure = _closure(topic, resolver, kept, settings.most)
+            # Of a topic that was found before, no item joins: two days have one list, wherever a merged one led.
+            listed = frozenset(ids if topic.found_by is not None else [*ids, *(one.id for one in items)])
+            items = [one for one in items if one.id in listed]
+            closure = _closure(settings, resolver, kept)
             with callbacks.bar("what they need") as bar:
                 outcomes = closure.follow(items, bar.progress) | outcomes
-            table = _table(outcomes, {*ids, *(one.id for one in items)})
+            table = _table(outcomes, listed)
             with atomic(out / TABLE) as path:
                 table.write_csv(path)
             _write_dump(out / DUMP, kept, outcomes)
             about = identity | {
-                "fetched": record["started"], "states": dict(Counter(outcomes[id].state for id in ids)),
+                "fetched": started, "states": dict(Counter(outcomes[id].state for id in ids)),
                 "needed": closure.counts, "requests": dict(sorted(services.counts.items())),
             }  # fmt: skip
-            day, listed = settings.as_of or record["started"][:10], frozenset({*ids, *(one.id for one in items)})
+            day = settings.as_of or started[:10]
             chosen = IngestSettings(day, settings.wiki, settings.language, entities=listed, references=True)
             manifest = ingest(out / DUMP, out, chosen, workers=1, callbacks=callbacks, more={"topic": about})
             kept.forget()
@@ -148,16 +171,15 @@ def fetch_topic(
     return FetchedTopic(out, table, about["requests"], manifest)
 
 
-def _begin(out: Path, identity: Json) -> tuple[bool, Json]:
-    """Whether the work is new, and its record. Raises `ConfigError` where the folder holds something else."""
+def _begin(out: Path, identity: Json) -> Json:
+    """The record of the work. Raises `ConfigError` where the folder holds something else."""
     names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
     record = begun(out / WORK)
     if names and record is None:
         raise ConfigError(f"{out} is not empty ({', '.join(names[:3])}); choose another --out or remove the folder")
     if record is not None and not names and differences(record["identity"], identity):
         discard(out / WORK)  # another topic, of which nothing lies here: what was fetched of it is in the cache
-        record = None
-    return record is None, begin(out / WORK, identity)
+    return begin(out / WORK, identity)
 
 
 def _complete(out: Path, identity: Json, callbacks: Callbacks) -> FetchedTopic:
@@ -170,8 +192,7 @@ def _complete(out: Path, identity: Json, callbacks: Callbacks) -> FetchedTopic:
     discard(out / WORK)  # where the last step did not come to its end
     if identity["as_of"] is None:
         callbacks.notice(
-            f"{out} is complete, as of {manifest['date']}; for what changed since then, choose another --out with "
-            f"--earlier {out}"
+            f"{out} is complete, as of {manifest['date']}; for what changed since then, remove this folder and repeat"
         )
     return FetchedTopic(out, pl.read_csv(out / TABLE, schema=SCHEMA), known["requests"], manifest)
 
@@ -196,12 +217,16 @@ def _seed(kept: Kept, settings: TopicSettings) -> None:
             "wikidata fetch"
         )
     head = msgspec.json.Decoder(_Line).decode
-    with igzip.open(dump, "rb") as lines, kept.answer():
-        for line in lines:
-            if line := line.strip(b",\n[]"):
-                one = head(line)
-                kept.put_entity(one.id, one.lastrevid, line)
-        kept.put("seeded", "", True)
+    broken: Any = (OSError, EOFError, isal_zlib.IsalError, msgspec.MsgspecError)
+    try:
+        with igzip.open(dump, "rb") as lines, kept.answer():
+            for line in lines:
+                if line := line.strip(b",\n[]"):
+                    one = head(line)
+                    kept.put_entity(one.id, one.lastrevid, line)
+            kept.put("seeded", "", True)
+    except broken as error:
+        raise DataError(f"{dump} is damaged ({error}); give another --earlier, or fetch without one") from error
 
 
 class _Line(msgspec.Struct):
@@ -215,32 +240,21 @@ def _ids(topic: Topic, services: Services, kept: Kept) -> list[str]:
         return list(topic.items)
     if (known := kept.get("ids")) is not None:
         return list(known)
-    address = services.site.sparql
-    if address is None:
-        raise ConfigError(f"{services.site.url} has no query service that is known; give its address, or --items")
-    accept = "application/sparql-results+json"
-    response = services.get(
-        "query", address, {"query": query}, accept=accept, allowed=QUERY_FAILS,
-        check=lambda response: None,  # half an answer means that the time was up, which another try would not change
-    )  # fmt: skip
-    if response is None or response.status_code in QUERY_FAILS:
-        state, why = (404, "no such page") if response is None else (response.status_code, why_failed(response.content))
-        raise BackendError(f"{address}: the query service answers {state}: {why}")
-    ids = topic.found(ids_of_answer(response.content)).items
+    ids = topic.found(ids_of_answer(services.query(query))).items
     with kept.answer():
         kept.put("ids", "", ids)
         kept.put("requests", "", services.counts)
     return list(ids)
 
 
-def _closure(topic: Topic, resolver: Resolver, kept: Kept, most: int) -> Closure:
-    relations = frozenset((topic.found_by or topic).with_)
-    return Closure(resolver.resolve, lambda one: kept.entity(*one.key), relations, most)
+def _closure(settings: TopicSettings, resolver: Resolver, kept: Kept) -> Closure:
+    relations = frozenset(settings.relations or ())
+    return Closure(resolver.resolve, lambda one: kept.entity(*one.key), relations, settings.most)
 
 
 def _items(ids: Iterable[str], outcomes: dict[str, Outcome]) -> list[Outcome]:
     """The items that can be had, in order; of one that was merged, the other."""
-    there = [outcomes.get(outcomes[id].to or id) for id in ids]
+    there = [end_of(outcomes, id) for id in ids]
     found = {one.id: one for one in there if one is not None and one.state == "found"}
     if not found:
         states = ", ".join(f"{number:,} {state}" for state, number in Counter(outcomes[id].state for id in ids).items())
@@ -250,15 +264,15 @@ def _items(ids: Iterable[str], outcomes: dict[str, Outcome]) -> list[Outcome]:
 
 def _planned(topic: Topic, out: Path, settings: TopicSettings, callbacks: Callbacks) -> FetchedTopic:
     """The requests that are to come, at most but for classes of classes, by the items as they stand today."""
-    with opened(settings, f"dry run {secrets.token_hex(8)}") as (services, kept):
+    with opened(settings, f"{DRY}{secrets.token_hex(8)}") as (services, kept):
         try:
             ids = _ids(topic, services, kept)
             resolver = Resolver(services, kept)
             with callbacks.bar("items") as bar:
                 outcomes = resolver.resolve(ids, bar.progress)
-            closure = _closure(topic, resolver, kept, settings.most)
+            closure = _closure(settings, resolver, kept)
             named = closure.first(_items(ids, outcomes)).all() - set(ids)
-            here = len(kept.known(ids))
+            here = sum(map(kept.has, ids))
         finally:
             kept.forget()
         own, rest = ceil(len(ids) / AT_ONCE), ceil(len(named) / AT_ONCE) + CLASS_ROUNDS
@@ -270,7 +284,7 @@ def _planned(topic: Topic, out: Path, settings: TopicSettings, callbacks: Callba
     return FetchedTopic(out, _table(outcomes, set(outcomes)), planned, manifest, sum(planned.values()) * each)
 
 
-def _table(outcomes: dict[str, Outcome], own: set[str]) -> pl.DataFrame:
+def _table(outcomes: dict[str, Outcome], own: Collection[str]) -> pl.DataFrame:
     rows = [outcomes[id] for id in in_order(outcomes)]
     return pl.DataFrame(
         [

@@ -7,7 +7,7 @@ other answers (the ids of a query, which revision an id has) hold for one run, w
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +23,12 @@ create table if not exists entities (id text, revision integer, body blob, prima
 create table if not exists answers
     (run text, kind text, key text, value text, primary key (run, kind, key)) without rowid;
 """
+DRY = "dry run "  # what the names of runs begin with of which nothing is to stay
+_FIXES = {
+    "SQLITE_BUSY": "another command is writing to it: run this one again when that is done",
+    "SQLITE_FULL": "the disk is full: make room, and run the same command again; what was fetched is kept",
+}
+_PLACE = "its folder must be writable, and on a disk of this machine; choose one with --cache or ANACHRON_CACHE"
 
 
 def default_cache() -> Path:
@@ -66,25 +72,25 @@ class Kept:
         try:
             yield
         except (sqlite3.OperationalError, OSError) as error:
-            raise BackendError(f"cannot write {self.path}: {error}; what was fetched is kept: make room") from error
+            fix = _FIXES.get(getattr(error, "sqlite_errorname", ""), _PLACE)
+            raise BackendError(f"cannot write {self.path} ({error}): {fix}") from error
         except sqlite3.DatabaseError as error:
             raise DataError(f"{self.path} is damaged, or no file of answers ({error}); remove it") from error
 
     @contextmanager
     def answer(self) -> Iterator[None]:
         """What is put in the block is there as a whole or, where it is left by an error or a kill, not at all."""
-        with self._ours():
-            self._file.execute("begin immediate")
-            try:
-                yield
-            except BaseException:
+        self._one("begin immediate")
+        try:
+            yield
+        except BaseException:
+            if self._file.in_transaction:  # a full disk ends it by itself
                 self._file.execute("rollback")
-                raise
-            self._file.execute("commit")
+            raise
+        self._one("commit")
 
     def put(self, kind: str, key: str, value: Any) -> None:
-        row = (self.run, kind, key, json.dumps(value))
-        self._file.execute("insert or replace into answers values (?, ?, ?, ?)", row)
+        self._one("insert or replace into answers values (?, ?, ?, ?)", (self.run, kind, key, json.dumps(value)))
 
     def get(self, kind: str, key: str = "") -> Any:
         """An answer of this run; ``None`` where there is none."""
@@ -97,16 +103,25 @@ class Kept:
             rows.execute("select key, value from answers where run = ? and kind = ?", (self.run, kind))
             return {key: json.loads(value) for key, value in rows}
 
+    def begin(self, job: Any) -> None:
+        """Go on with the run of this job, or begin it: what earlier ones of its name and dry ones left is gone."""
+        job = json.dumps(job, sort_keys=True)
+        if self.get("job") != job:
+            with self.answer():
+                self._one("delete from answers where run = ? or run like ?", (self.run, f"{DRY}%"))
+                self.put("job", "", job)
+
     def forget(self) -> None:
         """Drop the answers of this run, which is done; entities stay."""
-        with self.answer():
-            self._file.execute("delete from answers where run = ?", (self.run,))
+        self._one("delete from answers where run = ?", (self.run,))
 
     def put_entity(self, id: str, revision: int, body: bytes) -> None:
-        self._file.execute("insert or ignore into entities values (?, ?, ?)", (id, revision, self._packed(body)))
+        self._one("insert or ignore into entities values (?, ?, ?)", (id, revision, self._packed(body)))
 
-    def has_entity(self, id: str, revision: int) -> bool:
-        return self._one("select 1 from entities where id = ? and revision = ?", (id, revision)) is not None
+    def has(self, id: str, revision: int | None = None) -> bool:
+        """Whether this revision of an entity is here, or any where none is given."""
+        query = "select 1 from entities where id = ? and revision = coalesce(?, revision) limit 1"
+        return self._one(query, (id, revision)) is not None
 
     def entity(self, id: str, revision: int) -> bytes:
         """The JSON of an entity that is here."""
@@ -114,10 +129,6 @@ class Kept:
         assert row is not None, (id, revision)
         return self._unpacked(row[0])
 
-    def known(self, ids: Iterable[str]) -> set[str]:
-        """Those of the ids of which some revision is here."""
-        return {id for id in ids if self._one("select 1 from entities where id = ? limit 1", (id,)) is not None}
-
-    def _one(self, query: str, values: tuple[Any, ...]) -> Any:
+    def _one(self, query: str, values: tuple[Any, ...] = ()) -> Any:
         with self._ours():
             return self._file.execute(query, values).fetchone()

@@ -1,26 +1,21 @@
 """Where a Wikibase answers: its addresses, of Wikidata or of a company's own.
 
-Documented forms, which the live services are expected to have:
-
-* ``URL/w/api.php``: the action API of MediaWiki (https://www.mediawiki.org/wiki/API:Main_page), with the module
-  ``wbgetentities`` of Wikibase.
-* ``URL/wiki/Special:EntityData/ID.json?revision=N``: an entity as of one revision
-  (https://www.wikidata.org/wiki/Wikidata:Data_access).
-* the query service takes ``query`` and gives JSON of SPARQL 1.1 where the request asks for it.
-* page views of an article: the REST API of Wikimedia (https://wikimedia.org/api/rest_v1/).
+What is expected of an answer stands where it is read: `anachron.wikidata.topic.entities`, ``choose`` and ``views``.
 """
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-from anachron.io.servers import check_address
-from anachron.wikidata.fetching.sources import QUERY_URL, VIEWS_URL, WIKIDATA_URL
+from anachron.core.errors import ConfigError
+from anachron.io.servers import QUERY_URL, VIEWS_URL, WIKIDATA_URL, public_url, server_identity
 
 
 @dataclass(frozen=True)
 class Site:
     """The addresses of a Wikibase. sparql, views: those of Wikidata where it is Wikidata, else none unless given.
 
-    Raises `ConfigError` for what is no address of HTTP.
+    Addresses are written down and shown, so `ConfigError` is raised for one with a user, a password or a query, and for
+    what is no address of HTTP.
     """
 
     url: str = WIKIDATA_URL
@@ -28,13 +23,18 @@ class Site:
     views: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "url", self.url.rstrip("/"))
-        known = self.url == WIKIDATA_URL
-        object.__setattr__(self, "sparql", self.sparql or (QUERY_URL if known else None))
-        object.__setattr__(self, "views", (self.views or VIEWS_URL).rstrip("/") if self.views or known else None)
-        for address in (self.url, self.sparql, self.views):
+        for name, known in (("url", None), ("sparql", QUERY_URL), ("views", VIEWS_URL)):
+            address = getattr(self, name) or (known if self.url == WIKIDATA_URL else None)
             if address is not None:
-                check_address(address)
+                if (shown := public_url(address)).casefold() != address.casefold():
+                    raise ConfigError(f"{shown}: write the address without a user, a password or a query behind a ?")
+                object.__setattr__(self, name, server_identity(address))
+
+    @property
+    def of_wikimedia(self) -> bool:
+        """Whether Wikimedia is asked for any of it, which wants manners of its own."""
+        hosts = [urlsplit(address).hostname for address in (self.url, self.sparql, self.views) if address]
+        return any(f".{host}".endswith((".wikidata.org", ".wikimedia.org")) for host in hosts)
 
     @property
     def api(self) -> str:

@@ -49,9 +49,10 @@ class UpdateSettings:
     label_unchanged: label also the groups whose triples are in both snapshots (``--unchanged-groups label``).
     neighbours: number of nearest facts per group. popularity: order by page views of the new snapshot, and write them.
     style: how dates in objects are worded, see `anachron.text.dates`; its language is that of the prompts.
-    seed: seed for random neighbours, the neighbours' prompts and the replacement subset. random_facts: what those of a
-    replacement are drawn from, the facts nearest to the subset's ``replacements`` (WikiFactDiff, footnote 5) or to
-    ``all`` updates; those of other updates are always drawn from all.
+    relations: make updates of these alone, of all where empty. seed: seed for random neighbours, the neighbours'
+    prompts and the replacement subset. random_facts: what those of a replacement are drawn from, the facts nearest to
+    the subset's ``replacements`` (WikiFactDiff, footnote 5) or to ``all`` updates; those of other updates are always
+    drawn from all.
     """
 
     label_unchanged: bool = False
@@ -62,11 +63,13 @@ class UpdateSettings:
     random_facts: str = REPLACED
     valid_at_date: bool = False
     coarse_dates: str = UNDECIDED
+    relations: tuple[str, ...] = ()
     class_depth: int = Selection().class_depth
     barred_words: tuple[str, ...] = Selection().barred_words
 
     def __post_init__(self) -> None:
         wording_of(self.style)
+        Selection(relations=self.relations, banned=())  # says which is none
         if self.random_facts not in (REPLACED, EVERY):
             raise ConfigError(f"random facts {self.random_facts!r}: choose {REPLACED} or {EVERY}")
         if self.coarse_dates not in (UNDECIDED, AS_PUBLISHED):
@@ -100,6 +103,14 @@ def companions(out: Place) -> dict[str, Place]:
     """The files beside the updates: the replacement subset, the new entities, the sources of all objects, the card."""
     named = {name: out.with_name(f"{out.stem}.{name}{out.suffix}") for name in ("replacements", "entities", "sources")}
     return named | {"card": card_of(out)}
+
+
+def check_out(out: Place) -> None:
+    """Raise `ConfigError` for what is no file of updates."""
+    if out.suffix not in ENDINGS:
+        raise ConfigError(f"{out}: updates hold lists; write {' or '.join(ENDINGS)}")
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder; name a file for --out")
 
 
 def check_pair(old: Snapshot, new: Snapshot) -> None:
@@ -179,10 +190,7 @@ def build_updates(
     templates = cloze_in(settings.language) if templates is None else templates
     if templates is None:
         raise ConfigError(f"--style {settings.style}: no templates in {settings.language}; give --cloze FILE")
-    if out.suffix not in ENDINGS:
-        raise ConfigError(f"{out}: updates hold lists; write {' or '.join(ENDINGS)}")
-    if out.is_dir():
-        raise ConfigError(f"{out} is a folder; name a file for --out")
+    check_out(out)
     if any(side.folder.resolve() in out.resolve().parents for side in (old, new)):
         raise ConfigError(f"{out} lies in a snapshot itself; choose another --out")
     check_pair(old, new)
@@ -202,7 +210,7 @@ def build_updates(
         slices = parts if buckets_wanted == math.lcm(old.buckets, new.buckets) else parts / f"buckets-{buckets_wanted}"
         comparison = open_comparison(*split(old, new, buckets_wanted, slices, spread), settings, slices, merged)
         buckets, kept, counts = compare(comparison, spread)
-        worded = _worded(comparison, kept, counts, templates, settings.style)
+        worded = _worded(comparison, kept, counts, templates, settings)
         if not worded.height:
             discard(work)  # repeating would change nothing
             raise DataError(
@@ -264,11 +272,14 @@ def _size(path: Place) -> int | None:
 
 
 def _worded(
-    comparison: Comparison, kept: pl.DataFrame, counts: GroupCounts, templates: dict[str, Cloze], style: str
-) -> pl.DataFrame:
-    """The triples with words and ``scenario``, without the groups that cannot be worded; counts go on."""
+    comparison: Comparison, kept: pl.DataFrame, counts: GroupCounts, templates: dict[str, Cloze],
+    settings: UpdateSettings,
+) -> pl.DataFrame:  # fmt: skip
+    """The triples with words and ``scenario``, without groups that are not chosen or not wordable; counts go on."""
     old, new = comparison.old.snapshot, comparison.new.snapshot
-    sieve = Sieve(put_in_words(kept, old, new, style))
+    sieve = Sieve(put_in_words(kept, old, new, settings.style))
+    if settings.relations:
+        sieve.drop_groups("the relation is not among the chosen", ~pl.col("property").is_in(list(settings.relations)))
     wordable(sieve, templates)
     left = sieve.done()
     counts.go_on(sieve.counts)

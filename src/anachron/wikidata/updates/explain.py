@@ -28,7 +28,7 @@ from anachron.wikidata.updates.build import UpdateSettings, check_pair, comparis
 from anachron.wikidata.updates.compare import Comparison, put_behind
 from anachron.wikidata.updates.diff import align, merge_candidates
 from anachron.wikidata.updates.groups import Sieve, scenarios, understood, wordable
-from anachron.wikidata.updates.judge import label_bucket
+from anachron.wikidata.updates.judge import label_bucket, merged_among
 from anachron.wikidata.updates.labels import rule_words
 from anachron.wikidata.updates.redirects import follow, merged_by
 from anachron.wikidata.updates.triples import COLUMNS, ITEM, KEPT, Side, day_of, group_stage, with_functional
@@ -135,7 +135,7 @@ def explain_changes(
         )
         objects = _new_objects(comparison, alive["new"], settings)
         candidates = merge_candidates(triples)
-        merged = missing_from(new, candidates["gone"])
+        merged = merged_among(new, candidates["gone"])
         labelled = label_bucket(triples, comparison, pl.DataFrame({"id": objects}, schema={"id": pl.String}), merged)
     outcomes = _outcomes(labelled, old, new, settings.style, templates)
     unchanged = [] if settings.label_unchanged else [_unchanged(triples, labelled)]

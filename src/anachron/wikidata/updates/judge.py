@@ -1,8 +1,11 @@
 """Labels for the triples of a comparison: merged items joined, days filled in, groups that are understood kept."""
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from anachron.io.tables import read_parquet
+from anachron.wikidata.reading.snapshot import Snapshot
 from anachron.wikidata.selection.lookups import missing_from
 from anachron.wikidata.selection.tally import compact
 from anachron.wikidata.updates.compare import Comparison, created_of, triples_of
@@ -13,9 +16,14 @@ from anachron.wikidata.updates.triples import GROUP, ITEM, day_of, first_days, s
 
 
 def merged_items(comparison: Comparison) -> set[str]:
-    """Items that statements pointed to in the old snapshot, point away from in the new, and that it does not have."""
+    """`merged_among` all items that statements pointed to in the old snapshot and point away from in the new."""
     gone = {item for triples in triples_of(comparison) for item in merge_candidates(triples)["gone"]}
-    return missing_from(comparison.new.snapshot, gone)
+    return merged_among(comparison.new.snapshot, gone)
+
+
+def merged_among(new: Snapshot, gone: Iterable[str]) -> set[str]:
+    """Those of the items that the new snapshot does not have; none of a topic, which has only what it names."""
+    return set() if "topic" in new.manifest else missing_from(new, gone)
 
 
 def label_bucket(

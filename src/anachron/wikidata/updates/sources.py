@@ -37,10 +37,9 @@ def sources_of(triples: pl.DataFrame, updates: pl.DataFrame, old: Snapshot, new:
     rows = rows.join(stated[0], left_on="old_statement_id", right_on="statement_id", how="left", maintain_order="left")
     rows = rows.join(stated[1], on="statement_id", how="left", maintain_order="left", suffix="_now")
     names = {
-        "subject_id": "subject",
-        "relation_id": "property",
-        "decision": "label",
-        "new_statement_id": "statement_id",
+        "subject": "subject_id",
+        "property": "relation_id",
+        "label": "decision",
+        "statement_id": "new_statement_id",
     }
-    columns = {name: pl.col(names.get(name, name)) for name in SOURCES}
-    return rows.select(**columns | {"references": pl.coalesce("references_now", "references")})
+    return rows.with_columns(references=pl.coalesce("references_now", "references")).rename(names).select(SOURCES)
