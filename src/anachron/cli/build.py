@@ -13,6 +13,7 @@ from anachron.cli.options import (
     AsOf,
     ContextSeed,
     JsonFlag,
+    LabelLanguage,
     Language,
     ReadBoundaries,
     ReadingOptions,
@@ -23,7 +24,7 @@ from anachron.cli.options import (
 from anachron.cli.output import print_json, progress_bar, say, stdout, tell_left_out, tell_notes, warn
 from anachron.cli.outputs import FILE, STATEMENTS
 from anachron.cli.topic_builds import fetched, topic_folder
-from anachron.cli.topic_options import LabelLanguage, TopicDay, TopicOptions
+from anachron.cli.topic_options import TopicDay, TopicOptions
 from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ TopicDay = Annotated[
         "Default: now."
     ),
 ]  # fmt: skip
-LabelLanguage = Annotated[str, typer.Option(help="Language of labels and descriptions.")]
 
 
 @dataclass(frozen=True, kw_only=True)

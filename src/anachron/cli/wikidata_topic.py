@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag
+from anachron.cli.options import JsonFlag, LabelLanguage, Wiki
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import RUN
 from anachron.cli.topic_options import TopicOptions
@@ -33,12 +33,8 @@ def fetch(
     earlier: Annotated[
         Path | None, typer.Option(help="Snapshot of an earlier fetch: only what changed since is fetched again.")
     ] = None,
-    wiki: Annotated[
-        str, typer.Option(help="Only items with a title in this wiki become subjects; all: every item of the topic.")
-    ] = "all",
-    language: Annotated[
-        str, typer.Option(help="Language of labels; in another one, ingest OUT/topic.json.gz, which holds all of them.")
-    ] = "en",
+    wiki: Wiki = "all",
+    language: LabelLanguage = "en",
     most: Annotated[
         int,
         typer.Option(help="Maximum number of entities, with those that the items name; above it, the command stops."),

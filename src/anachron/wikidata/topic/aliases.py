@@ -9,9 +9,8 @@ from msgspec import Meta, Struct, json
 
 from anachron.io.stores import Place
 from anachron.wikidata.reading.entity_json import Term
-from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.reading.snapshot import TOPIC_DUMP, Snapshot
 
-DUMP = "topic.json.gz"  # in the snapshot's folder
 _SPLITS = r"[|;]|^\s*[\[({]"  # what a file of facts would read as a list of names
 
 
@@ -22,7 +21,7 @@ class _Names(Struct):
 
 def with_aliases(snapshot: Snapshot, facts: pl.DataFrame) -> pl.DataFrame:
     """Facts with ``aliases`` of their objects, in the snapshot's language with ``|`` between, where it is a topic's."""
-    dump = snapshot.folder / DUMP
+    dump = snapshot.folder / TOPIC_DUMP
     if not dump.is_file():
         return facts
     names = aliases_in(dump, set(facts["object_id"]), snapshot.manifest["options"]["language"])

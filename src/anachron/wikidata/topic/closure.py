@@ -14,8 +14,9 @@ import msgspec
 
 from anachron.core.errors import ConfigError
 from anachron.wikidata.reading.entity_json import Claims, entities_of, entity_of
+from anachron.wikidata.reading.snapshot import in_order
 from anachron.wikidata.selection.rules import Selection
-from anachron.wikidata.topic.entities import Outcome, Progress, in_order
+from anachron.wikidata.topic.entities import Outcome, Progress
 
 # Lexemes and schemas are not asked for, and a number of more digits than any id has would spoil the whole request.
 _FETCHED = re.compile(r"[QP][1-9]\d{0,8}").fullmatch

@@ -9,11 +9,11 @@ import polars as pl
 from anachron.core.errors import ConfigError
 from anachron.io.files import read_json, write_json
 from anachron.io.jobs import Callbacks
+from anachron.wikidata.reading.snapshot import POPULARITY
 from anachron.wikidata.topic.choose import Topic
 from anachron.wikidata.topic.entities import Resolver
 from anachron.wikidata.topic.fetch import FetchedTopic, TopicSettings, fetch_topic, opened
 from anachron.wikidata.topic.views import fetch_popularity
-from anachron.wikidata.views.popularity import OUTPUT
 
 TODAY, ITEM = "today", pl.col("id").str.starts_with("Q")
 
@@ -70,7 +70,7 @@ def _merged(earlier: FetchedTopic, later: FetchedTopic, settings: TopicSettings)
 
 def add_popularity(fetched: FetchedTopic, settings: TopicSettings, callbacks: Callbacks | None = None) -> None:
     """Add page views to a topic's snapshot, unless it has them; see `fetch_popularity`."""
-    if (fetched.snapshot / OUTPUT).is_file():
+    if (fetched.snapshot / POPULARITY).is_file():
         return
     with opened(settings, "page views") as (services, _):
         fetch_popularity(services, fetched.snapshot, callbacks=callbacks)
