@@ -3,7 +3,6 @@
 import json
 import random
 
-import polars as pl
 import pytest
 
 from anachron.cli.main import execute as run

@@ -75,7 +75,7 @@ def fetch(
 def print_fetched(fetched: "FetchedTopic") -> None:
     """What became of the ids of a topic, what was needed besides, and the requests by kind."""
     for state, ids in fetched.states().items():
-        named = "" if state == "found" else f": {_first(ids)}"
+        named = "" if state == "found" else f": {', '.join(ids[:NAMED])}{', ...' if ids[NAMED:] else ''}"
         say(f"{len(ids):,} {state}{named}")
     told = fetched.manifest["topic"]
     say(f"needed: {_counted(told['needed'].items())}; requests: {_counted(told['requests'].items())}")
@@ -95,7 +95,3 @@ def _print_plan(fetched: "FetchedTopic") -> None:
 
 def _counted(pairs: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{number:,} {what.replace('_', ' ')}" for what, number in pairs)
-
-
-def _first(ids: list[str]) -> str:
-    return ", ".join(ids[:NAMED]) + (", ..." if len(ids) > NAMED else "")

@@ -36,12 +36,8 @@ def sources_of(triples: pl.DataFrame, updates: pl.DataFrame, old: Snapshot, new:
         stated.append(references_of(snapshot, ids).drop("subject"))
     rows = rows.join(stated[0], left_on="old_statement_id", right_on="statement_id", how="left", maintain_order="left")
     rows = rows.join(stated[1], on="statement_id", how="left", maintain_order="left", suffix="_now")
-    names = {
-        "subject_id": "subject",
-        "relation_id": "property",
-        "decision": "label",
-        "new_statement_id": "statement_id",
-    }
+    names = {"subject_id": "subject", "relation_id": "property", "decision": "label"}
+    names["new_statement_id"] = "statement_id"
     columns = {name: pl.col(names.get(name, name)) for name in SOURCES}
     now = pl.when(pl.col("statement_id").is_not_null()).then("references_now").otherwise("references")
     return rows.select(**columns | {"references": now})
