@@ -28,8 +28,8 @@ def example(
     """Write two small dumps that come with the package, and their snapshots: who headed 36 states and governments since
     2000, from Wikidata. It needs no network. A folder of an earlier call is completed.
 
-    The items have real ids and dates, but hold only what queries for holders of offices gave. The later dump is of July
-    2022; the earlier one is drawn from its dates, and is not what Wikidata held on that day.
+    Ids, dates and names of persons are real; labels of offices are made, and what queries for holders of offices did
+    not give is missing. The later dump is of July 2022; the earlier one is drawn from its dates, and is not what Wikidata held on that day.
 
     Example: anachron wikidata example --out offices
     """
