@@ -29,7 +29,8 @@ def example(
     2000, from Wikidata. It needs no network. A folder of an earlier call is completed.
 
     Ids, dates and names of persons are real; labels of offices are made, and what queries for holders of offices did
-    not give is missing. The later dump is of July 2022; the earlier one is drawn from its dates, and is not what Wikidata held on that day.
+    not give is missing. The later dump is of July 2022; the earlier one is drawn from its dates, and is not what
+    Wikidata held on that day.
 
     Example: anachron wikidata example --out offices
     """
