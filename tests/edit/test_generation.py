@@ -1,6 +1,7 @@
 """Texts that a model writes, against one token at a time through the whole model without a cache."""
 
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -102,6 +103,7 @@ def test_what_all_texts_begin_with_is_read_once(family: str, monkeypatch: pytest
     prefix = "Angela Merkel is in Berlin. " * 14
     read, plain = [], lm.model.forward
 
+    @wraps(plain)  # transformers looks at its signature
     def counted(*args: Any, **how: Any) -> Any:
         ids = args[0] if args else how["input_ids"]
         read.append(ids.numel())
@@ -117,17 +119,18 @@ def test_what_all_texts_begin_with_is_read_once(family: str, monkeypatch: pytest
     wanted = [naive(lm, prompt, length, prefix) for prompt, length in zip(PROMPTS, lengths, strict=True)]
     assert texts == [text.partition(end)[0] for text in wanted] * 4
     whole = [tokens for tokens in read if tokens > long / 2]  # others are a text's own tokens, and new ones
-    assert long > generation.SHARED and sum(whole) < long * len(PROMPTS) * 4
+    once = family not in ("gemma2", "mistral")  # whose windows are shorter
+    assert long > generation.SHARED and (sum(whole) < long * len(PROMPTS) * 4 / 2) == once
 
 
 def test_a_memory_is_asked_about_whole_prompts(monkeypatch: pytest.MonkeyPatch):
     """It looks for where a prompt ends, which what is read once does not."""
     lm = make_lm("gpt2", "mistral")
     monkeypatch.setattr(generation, "_read", lambda *a: pytest.fail("read once"))
-    rows = [[5] * 80 + [7], [5] * 80 + [9]]
-    found = generation.written(replace(lm, memories={"transformer.h.0": object()}), rows, [3, 3])
+    rows = [[5] * 80 + [last] for last in range(7, 27)]
+    found = generation.written(replace(lm, memories={"transformer.h.0": object()}), rows, [3] * len(rows))
     monkeypatch.undo()
-    assert found == generation.written(lm, rows, [3, 3])
+    assert found == generation.written(lm, rows, [3] * len(rows))
 
 
 def test_a_prompt_that_is_long_enough_has_no_text():

@@ -109,6 +109,13 @@ def _dumps(folder: Path) -> None:
     entities = [property_("P35", "head of state"), item("Q30", "USA", title="United States", claims=held)]
     entities += [item(q, name, title=name) for q, (name, *_) in office.items()]
     write_dump(folder / "wikidata-20210104-all.json.bz2", entities)
+    (folder.parent / "more-entities").mkdir()
+    for name, one in (
+        ("Q30.json", entities[1]),
+        ("Q142.json.gz", item("Q142")),
+        ("more-entities/P35.json", entities[0]),
+    ):
+        write_dump(folder.parent / name, [one])
     later = statement("P35", entity("Q6279"), qualifiers={"P580": time("2021-01-20")})
     successor = item("Q6279", "Joe Biden", title="Joe Biden")
     entities[1] = item("Q30", "USA", title="United States", claims=[*held, later])

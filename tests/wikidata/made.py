@@ -16,7 +16,7 @@ BOUNDARY = pl.Struct(
 )
 ENTITIES = {
     "id": pl.String, "label": pl.String, "description": pl.String, "title": pl.String, "classes": pl.List(pl.String),
-    "created": pl.String, "created_property": pl.String,
+    "created": pl.String, "created_property": pl.String, "revision": pl.Int64, "modified": pl.String,
 }  # fmt: skip
 STATEMENTS = {
     "subject": pl.String, "property": pl.String, "statement_id": pl.String, "rank": pl.String, "datatype": pl.String,

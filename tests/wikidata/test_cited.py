@@ -37,6 +37,8 @@ def countries(new: bool):
     for number in range(1, 9):
         heads = [head(number, 100 + number, "2001-02-03", "2009-02-03")]
         heads.append(head(number, 110 + number, "2009-02-03", "2022-01-01" if new and number % 2 else None))
+        if new and number == 1:
+            del heads[1]["references"]  # those of the old snapshot are of another state of the statement
         if new and number % 2:
             heads.append(head(number, 120 + number, "2022-01-01"))
         revision = {"lastrevid": 1000 * number + new, "modified": f"202{2 * new}-03-0{number}T00:00:00Z"}
@@ -147,6 +149,11 @@ def test_facts_questions_and_statements_keep_what_they_are_cited_by(made, tmp_pa
     assert sources.join(asked, on=asked.columns, how="semi").height == 5
     assert sources.join(facts, on=sources.columns, how="semi", nulls_equal=True).height == 5
     # Facts that nobody can cite have no such file, and none of earlier ones stays
+    (tmp_path / "own.csv").write_text("subject,relation,object,start,end\nA,head of state,B,2001,2009\n")
+    build_statements(tmp_path / "own.csv", tmp_path / "d.csv")
+    assert not sources_of(tmp_path / "d.csv").is_file()
+    build_statements(tmp_path / "q.jsonl", tmp_path / "d.csv")
+    assert sources_of(tmp_path / "d.csv").is_file()
     pl.read_ndjson(tmp_path / "q.jsonl").drop("statement_id").write_ndjson(tmp_path / "q.jsonl")
     build_statements(tmp_path / "q.jsonl", tmp_path / "d.csv")
     assert not sources_of(tmp_path / "d.csv").is_file()
@@ -155,8 +162,11 @@ def test_facts_questions_and_statements_keep_what_they_are_cited_by(made, tmp_pa
 def test_snapshots_of_an_earlier_version_open_and_know_no_revisions(made, tmp_path):
     old, new = (without_citations(made / name, tmp_path / name) for name in ("old", "new"))
     out, cited = tmp_path / "u.parquet", tmp_path / "cited" / "u.parquet"
-    build_updates(old, new, out, NO_VIEWS)
-    build_updates(made / "old", made / "new", cited, NO_VIEWS)
+    told = []
+    build_updates(old, new, out, NO_VIEWS, warn=told.append)
+    assert [str(side) in text for side, text in zip((old, new), told, strict=True)] == [True, True]
+    assert all("kept no revisions of items" in text for text in told)
+    build_updates(made / "old", made / "new", cited, NO_VIEWS, warn=told.append)
     assert pl.read_parquet(out).equals(pl.read_parquet(cited))
     sources, known = (pl.read_parquet(companions(path)["sources"]) for path in (out, cited))
     unknown = ["old_revision", "old_modified", "new_revision", "new_modified", "references"]
@@ -166,8 +176,10 @@ def test_snapshots_of_an_earlier_version_open_and_know_no_revisions(made, tmp_pa
     build_updates(rebucket(old, 3, tmp_path / "three"), made / "new", tmp_path / "mixed.parquet", NO_VIEWS)
     mixed = pl.read_parquet(companions(tmp_path / "mixed.parquet")["sources"])
     assert mixed["new_revision"].null_count() == 0 and mixed["old_revision"].null_count() == mixed.height
-    facts = build_facts(new, tmp_path / "f.parquet", Selection(popularity=False, ended_before=2023)).facts
+    settings = Selection(popularity=False, ended_before=2023)
+    facts = build_facts(new, tmp_path / "f.parquet", settings, warn=told.append).facts
     assert facts.height == 12 and facts["subject_revision"].null_count() == 12
+    assert len(told) == 3 and told[1] == told[2]
 
 
 def test_references_are_kept_where_they_are_asked_for(made, tmp_path):

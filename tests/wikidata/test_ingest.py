@@ -618,7 +618,8 @@ def test_only_listed_entities(tmp_path):
     # Objects and classes that are not listed have what they have in a whole snapshot.
     ingest(path, tmp_path / "whole", IngestSettings("2021-01-04", buckets=1))
     whole = open_snapshot(tmp_path / "whole")
-    assert snapshot.read("entities", 0).equals(whole.read("entities", 0))
+    read = [side.read("entities", 0).drop("revision", "modified") for side in (snapshot, whole)]
+    assert read[0].equals(read[1])
     assert snapshot.classes().equals(whole.classes())
     assert snapshot.properties().equals(whole.properties())
     assert whole.manifest["absent"] is None

@@ -3,7 +3,6 @@
 import json
 import random
 
-import polars as pl
 import pytest
 
 from anachron.cli.main import execute as run
@@ -76,7 +75,8 @@ def test_several_files_are_the_dump_of_all_their_entities(tmp_path):
         for number, part in enumerate(parts):
             layout, ending = rng.choice(["array", "lines", "document"]), rng.choice([".json", ".gz", ".bz2", ".zst"])
             files.append(write_dump(folder / f"{number}{ending}", part, layout))
-        (folder / "notes.txt").write_text("not a dump")
+        for name in ("notes.txt", "manifest.json", "0.json.manifest.json", ".hidden.json"):
+            (folder / name).write_text("{}")
         assert ingested(files, tmp_path / f"s{turn}") == expected
         assert ingested(folder, tmp_path / f"f{turn}") == expected
         assert ingested([files[0], *files[1:]], tmp_path / f"s{turn}") == expected  # left as it is
@@ -115,6 +115,47 @@ def test_what_is_cut_off_among_several_files_is_named(tmp_path):
     assert ingest([sound, path], tmp_path / "s", SETTINGS)["counts"]["items"] == 7  # what was read before is forgotten
 
 
+def test_what_is_bad_in_one_of_several_files_is_told_with_its_name(tmp_path):
+    whole = write_dump(tmp_path / "whole.json", COUNTRIES[:3])
+    answer = json.dumps({"entities": {"Q4": COUNTRIES[3], "Q5": {"type": "item", "id": "X5"}}}, indent=1)
+    files = [whole, _written(tmp_path / "answer.json", answer)]
+    with pytest.raises(DataError, match=r"the first in the text: byte [0-9,]+ \(X5: answer\.json: 'X5' is not the id"):
+        ingest(files, tmp_path / "s", SETTINGS)
+    ingest(files, tmp_path / "s", IngestSettings("2024-05-01", "all", most_bad=50))
+    [row] = [json.loads(text) for text in (tmp_path / "s" / "bad.jsonl").read_text().splitlines()]
+    assert row["reason"].startswith("answer.json: 'X5'") and row["position"] == whole.stat().st_size
+
+
+def test_what_an_answer_calls_missing_is_skipped_and_counted(tmp_path, capsys):
+    sound, version_2 = {"Q1": COUNTRIES[0]}, {"id": "Q8", "missing": True}
+    expected = ingested(_written(tmp_path / "sound.json", json.dumps({"entities": sound})), tmp_path / "sound")
+    entities = {"Q9": {"id": "Q9", "missing": ""}, **sound, "Q8": version_2}
+    path = _written(tmp_path / "answer.json", json.dumps({"entities": entities, "success": 1}))
+    arguments = ["wikidata", "ingest", str(path), "--date", "2024-05-01", "--wiki", "all", "--out", str(tmp_path / "s")]
+    assert run(arguments) == 0
+    assert "2 ids without an entity were skipped" in capsys.readouterr().err
+    assert tables(tmp_path / "s") == expected
+    counts = [json.loads((tmp_path / name / "manifest.json").read_text())["counts"] for name in ("s", "sound")]
+    assert counts[0] == counts[1] | {"missing": 2}
+
+
+def test_every_file_is_looked_for_on_the_machines_of_a_cluster(tmp_path, monkeypatch):
+    paths = [write_dump(tmp_path / f"{number}.json", [one]) for number, one in enumerate(COUNTRIES[:2])]
+    seen = []
+    monkeypatch.setattr("anachron.wikidata.reading.ingest.check_shared", lambda read, *_: seen.extend(read))
+    ingest(paths, tmp_path / "s", SETTINGS)
+    assert seen == paths
+
+
+def test_a_dump_may_lie_in_its_snapshot_only_where_the_caller_put_it_there(tmp_path):
+    path = write_dump(tmp_path / "d.json", COUNTRIES[:2])
+    with pytest.raises(ConfigError, match=r"is not empty \(d\.json\)"):
+        ingest(path, tmp_path, SETTINGS)
+    with pytest.raises(ConfigError, match=r"is not empty \(d\.json\)"):
+        ingest(path, tmp_path, SETTINGS, beside=frozenset({"other"}))
+    assert ingest(path, tmp_path, SETTINGS, beside=frozenset({"d.json"}))["counts"]["items"] == 2
+
+
 def test_files_that_cannot_go_together_are_refused(tmp_path, monkeypatch):
     paths = [write_dump(tmp_path / f"{number}.json", [one]) for number, one in enumerate(COUNTRIES[:2])]
     (tmp_path / "empty").mkdir()
@@ -148,18 +189,23 @@ def test_what_an_entity_names_and_its_file_lacks_is_told_in_one_line_with_the_co
     assert run([*arguments, str(tmp_path / "s")]) == 0
     told = [text for text in capsys.readouterr().err.splitlines() if "wikidata fetch" in text]
     assert told == [
-        "warning: 1 of the 1 items that Q1.json names are not in it (Q1001), nor 1 of its relations (P6): facts "
-        "need their labels; fetch them with `anachron wikidata fetch --items Q1 --out needed`, then ingest Q1.json and "
-        "needed/topic.json.gz together"
+        f"warning: 1 of the 1 items that dated statements of {tmp_path / 's'} name are not in it (Q1001), nor 1 of its "
+        "relations (P6): facts need their labels; make a snapshot with them by `anachron wikidata fetch --items Q1 "
+        "--out needed`"
     ]
     assert run(["build", "facts", str(tmp_path / "s"), "--no-popularity", "--out", str(tmp_path / "f.parquet")]) == 2
     assert "anachron wikidata fetch --items Q1 --out needed" in capsys.readouterr().err
-    # With what was fetched, the file's own state of the entity goes first, and nothing is lacking
-    needed = write_dump(tmp_path / "topic.json.gz", [COUNTRIES[0], item("Q1001", "somebody"), P6])
-    assert run(["wikidata", "ingest", str(path), str(needed), *arguments[3:], str(tmp_path / "both")]) == 0
+    early = ["--ended-before", "1900"]  # labels are not what empties it
+    assert (
+        run(["build", "facts", str(tmp_path / "s"), "--no-popularity", *early, "--out", str(tmp_path / "f.csv")]) == 2
+    )
     assert "wikidata fetch" not in capsys.readouterr().err
-    assert run(["build", "facts", str(tmp_path / "both"), "--no-popularity", "--out", str(tmp_path / "f.parquet")]) == 0
-    assert pl.read_parquet(tmp_path / "f.parquet")["object_label"].to_list() == ["somebody"]
+    # What a fetch gave is not fetched again, though its objects may lack others; nor what no fact can come of
+    undated = item("Q1", "country", claims=[statement("P6", entity("Q1001"))])
+    made = [("topic.json.gz", COUNTRIES[0], {}), ("d.json", COUNTRIES[0], {"topic": {}}), ("u.json", undated, {})]
+    for name, one, more in made:
+        ingest(write_dump(tmp_path / name, [one]), tmp_path / f"of-{name}", SETTINGS, more=more)
+        assert missing_objects(open_snapshot(tmp_path / f"of-{name}")) is None
 
 
 def test_of_many_subjects_the_command_takes_a_file_and_large_snapshots_are_not_read(tmp_path):
@@ -167,7 +213,7 @@ def test_of_many_subjects_the_command_takes_a_file_and_large_snapshots_are_not_r
     ingest(write_dump(tmp_path / "d.json", many), tmp_path / "s", SETTINGS)
     said = missing_objects(open_snapshot(tmp_path / "s"))
     assert said is not None and "29 of the 29 items" in said and "(Q1001, Q1002, Q1003, Q1004, Q1005, ...)" in said
-    assert "--items IDS.txt (its 29 subjects, one a line) --out needed" in said
+    assert said.endswith("--items FILE --out needed`, where FILE has the ids of its 29 subjects, one a line")
     ingest(tmp_path / "d.json", tmp_path / "two", IngestSettings("2024-05-01", "all", buckets=2))
     assert missing_objects(open_snapshot(tmp_path / "two")) is None
     people = [item(f"Q{1000 + number}", f"person {number}") for number in range(1, 16)]

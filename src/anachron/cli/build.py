@@ -23,7 +23,7 @@ from anachron.cli.options import (
 from anachron.cli.output import print_json, progress_bar, say, stdout, tell_left_out, tell_notes, warn
 from anachron.cli.outputs import FILE, STATEMENTS
 from anachron.cli.topic_builds import fetched, topic_folder
-from anachron.cli.topic_options import LabelLanguage, TopicDay, TopicOptions
+from anachron.cli.topic_options import TopicDay, TopicLanguage, TopicOptions
 from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def facts(
     thresholds: SelectionOptions,
     topic: TopicOptions,
     as_of: TopicDay = None,
-    language: LabelLanguage = None,
+    language: TopicLanguage = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:

@@ -44,7 +44,10 @@ def known_format(name: str) -> str:
 ModelArgument = Annotated[str, typer.Argument(help="Hub name, folder, GGUF file, or demo (the bundled model).")]
 DatasetArgument = Annotated[str, typer.Argument(help="A file, a hub name or the name of a bundled data set.")]
 SnapshotArgument = Annotated[Path, typer.Argument(help="Snapshot folder made by wikidata ingest.")]
-DumpArgument = Annotated[Path, typer.Argument(help="Wikidata dump: .json, .json.gz, .json.bz2 or .json.zst.")]
+DUMP = "Wikidata dump: .json, .json.gz, .json.bz2 or .json.zst"
+Wiki = Annotated[str, typer.Option(help="Only items with a title in this wiki become subjects; all takes every item.")]
+LABELS = "Language of labels and descriptions; where it has none, those in mul are used"
+LabelLanguage = Annotated[str, typer.Option(help=f"{LABELS}.")]
 Sources = Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 FormatOption = Annotated[

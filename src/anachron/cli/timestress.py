@@ -21,6 +21,8 @@ from anachron.cli.build import (
 )
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
+    DUMP,
+    LABELS,
     LlmBaseUrl,
     LlmName,
     LlmOptions,
@@ -28,6 +30,7 @@ from anachron.cli.options import (
     SameAs,
     SpreadOptions,
     Templates,
+    Wiki,
 )
 from anachron.cli.output import on_screen, say
 from anachron.cli.outputs import FOLDER
@@ -43,9 +46,7 @@ if TYPE_CHECKING:
     from anachron.wikidata.timestress import TimestressSettings
     from anachron.wikidata.topic.choose import Topic
 
-SpokenLanguage = Annotated[
-    str, typer.Option(help="Language of labels and descriptions, and of the questions that templates write.")
-]
+SpokenLanguage = Annotated[str, typer.Option(help=f"{LABELS}. Also that of the questions that templates write.")]
 StyleOfQuestions = Annotated[
     str | None,
     typer.Option(help="Wording of dates. Default: that of the templates' language, or american of a model."),
@@ -72,7 +73,7 @@ def timestress(
     *,
     dump: Annotated[
         Path | None,
-        typer.Argument(help="Wikidata dump: .json, .json.gz, .json.bz2 or .json.zst; none with a topic."),
+        typer.Argument(help=f"{DUMP}; none with a topic."),
     ] = None,
     pageviews: Annotated[
         list[Path] | None, typer.Argument(help="Page-view files, one per month or per day; none with a topic.")
@@ -83,7 +84,7 @@ def timestress(
     out: Annotated[
         Path, typer.Option(help="Folder for the snapshot, the facts, the questions and the data set."), FOLDER
     ],
-    wiki: Annotated[str, typer.Option(help="Only items with a title in this wiki become subjects.")] = "enwiki",
+    wiki: Wiki = "enwiki",
     language: SpokenLanguage = "en",
     most_bad: MostBad = 0.1,
     thresholds: Thresholds,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from anachron.cli.commands import COMMON, TOPIC
-from anachron.cli.options import split_commas
+from anachron.cli.options import LABELS, split_commas
 
 if TYPE_CHECKING:
     from anachron.wikidata.topic.choose import Topic
@@ -27,9 +27,8 @@ TopicDay = Annotated[
         "Default: now."
     ),
 ]  # fmt: skip
-LabelLanguage = Annotated[
-    str | None,
-    typer.Option(help="Of a topic: language of labels and descriptions. Default: en.", rich_help_panel=TOPIC),
+TopicLanguage = Annotated[
+    str | None, typer.Option(help=f"{LABELS}. Of a topic alone; default: en.", rich_help_panel=TOPIC)
 ]
 
 

@@ -9,7 +9,7 @@ import typer
 
 from anachron.cli.commands import SELDOM
 from anachron.cli.groups import grouped
-from anachron.cli.options import DumpDate, JsonFlag, SnapshotArgument, SpreadOptions
+from anachron.cli.options import DUMP, DumpDate, JsonFlag, LabelLanguage, SnapshotArgument, SpreadOptions, Wiki
 from anachron.cli.output import on_screen, print_json, say, warn
 from anachron.cli.outputs import FILE, RUN
 from anachron.io.stores import Place, place
@@ -48,18 +48,14 @@ def ingest(
     dump: Annotated[
         list[Path],
         typer.Argument(
-            help="Wikidata dump: .json, .json.gz, .json.bz2 or .json.zst; or several small files, or a folder of some: "
-            "parts of a dump, or entities as Special:EntityData gives them."
+            help=f"{DUMP}; or several small files, or a folder of some: parts of a dump, or entities as "
+            "Special:EntityData gives them."
         ),
     ],
     date: DumpDate,
     out: Annotated[Path, typer.Option(help="Folder for the snapshot, on this machine or on a store."), RUN],
-    wiki: Annotated[
-        str, typer.Option(help="Only items with a title in this wiki become subjects; all takes every item.")
-    ] = "enwiki",
-    language: Annotated[
-        str, typer.Option(help="Language of labels and descriptions; where it has none, those in mul are used.")
-    ] = "en",
+    wiki: Wiki = "enwiki",
+    language: LabelLanguage = "en",
     limit: Annotated[
         int | None,
         typer.Option(
@@ -117,6 +113,8 @@ def print_ingest(manifest: dict[str, Any], out: Place, entities: Path | None = N
         say(f"{absent['ids']:,} ids of {entities} are not in the dump, such as {', '.join(absent['first'])}")
     if left_out := counts.get("values_left_out"):
         say(f"{left_out:,} values could not be read and count as unknown; see {out / 'bad.jsonl'}")
+    if missing := counts.get("missing"):
+        say(f"{missing:,} ids without an entity were skipped: Wikibase calls them missing")
     if counts["bad"]:
         say(f"{counts['bad']:,} that could not be used are in {out / 'bad.jsonl'}")
 

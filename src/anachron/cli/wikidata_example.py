@@ -1,5 +1,6 @@
 """``wikidata example``."""
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,10 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag
 from anachron.cli.output import print_json, say
 from anachron.cli.outputs import FOLDER
+
+# Both hold the same items; ``tools/make_topic.py`` says where they come from, and in what they differ from Wikidata's.
+OLD_DAY, NEW_DAY = "2019-12-31", "2022-07-22"
+OLD, NEW = f"offices-{OLD_DAY}-from-dates.json.gz", f"offices-{NEW_DAY}.json.gz"
 
 
 def register(app: typer.Typer) -> None:
@@ -23,14 +28,14 @@ def example(
     """Write two small dumps that come with the package, and their snapshots: who headed 36 states and governments since
     2000, from Wikidata. It needs no network. A folder of an earlier call is completed.
 
-    The items have real ids and dates, but hold only what queries for holders of offices gave. The later dump is of July
-    2022; the earlier one is drawn from its dates, and is not what Wikidata held on that day.
+    Ids, dates and names of persons are real; labels of offices are made, and what queries for holders of offices did
+    not give is missing. The later dump is of July 2022; the earlier one is drawn from its dates, and is not what
+    Wikidata held on that day.
 
     Example: anachron wikidata example --out offices
     """
     from anachron.cli.wikidata import needing_extra
     from anachron.core.errors import ConfigError
-    from anachron.data.bundled.mini_topic import DUMPS, topic_dump
     from anachron.io.files import write_bytes
 
     with needing_extra():
@@ -38,13 +43,13 @@ def example(
         from anachron.wikidata.reading.settings import IngestSettings
 
     made = []
-    for name, day in DUMPS.items():
-        dump, content = out / name, topic_dump(name)
+    for name, day in ((OLD, OLD_DAY), (NEW, NEW_DAY)):
+        dump, content = out / name, files("anachron.data").joinpath("mini", name).read_bytes()
         if dump.exists() and not (dump.is_file() and dump.read_bytes() == content):
             raise ConfigError(f"{dump} is there already, and is not the bundled dump; choose another --out")
         write_bytes(dump, content)
         snapshot = out / name.removesuffix(".json.gz")
-        manifest = ingest(dump, snapshot, IngestSettings(day, wiki="all", buckets=1))
+        manifest = ingest(dump, snapshot, IngestSettings(day, wiki="all"))
         made.append({"snapshot": str(snapshot), "dump": str(dump), "date": day, "counts": manifest["counts"]})
     if json_:
         print_json(made)

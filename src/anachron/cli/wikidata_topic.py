@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag
+from anachron.cli.options import JsonFlag, Wiki
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import RUN
-from anachron.cli.topic_options import LabelLanguage, TopicDay, TopicInParts, told
+from anachron.cli.topic_options import TopicDay, TopicInParts, TopicLanguage, told
 from anachron.cli.wikidata import needing_extra, print_ingest
 
 if TYPE_CHECKING:
@@ -31,10 +31,8 @@ def fetch(
     earlier: Annotated[
         Path | None, typer.Option(help="Snapshot of an earlier fetch: only what changed since is fetched again.")
     ] = None,
-    wiki: Annotated[
-        str, typer.Option(help="Only items with a title in this wiki become subjects; all: every item of the topic.")
-    ] = "all",
-    language: LabelLanguage = None,
+    wiki: Wiki = "all",
+    language: TopicLanguage = None,
     most: Annotated[
         int | None,
         typer.Option(
@@ -76,7 +74,7 @@ def fetch(
 def print_fetched(fetched: "FetchedTopic") -> None:
     """What became of the ids of a topic, what was needed besides, and the requests by kind."""
     for state, ids in fetched.states().items():
-        named = "" if state == "found" else f": {_first(ids)}"
+        named = "" if state == "found" else f": {', '.join(ids[:NAMED])}{', ...' if ids[NAMED:] else ''}"
         say(f"{len(ids):,} {state}{named}")
     told = fetched.manifest["topic"]
     say(f"needed: {_counted(told['needed'].items())}; requests: {_counted(told['requests'].items())}")
@@ -96,7 +94,3 @@ def _print_plan(fetched: "FetchedTopic") -> None:
 
 def _counted(pairs: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{number:,} {what.replace('_', ' ')}" for what, number in pairs)
-
-
-def _first(ids: list[str]) -> str:
-    return ", ".join(ids[:NAMED]) + (", ..." if len(ids) > NAMED else "")

@@ -109,6 +109,7 @@ def build_statements(
             given=given,
         )  # fmt: skip
         write_table(left_out_of(out), own.left_out)
+        remove_file(sources_of(out))  # of questions that were here before
         made, sampler = own.table, sampling_named(sampling, own.until)
         known = {"as_of": str(own.as_of), "left_out": own.left_out.height, **given.reading.recorded()}
     else:

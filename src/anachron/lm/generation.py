@@ -22,6 +22,7 @@ from anachron.lm.windows import sliding_window
 Over = Callable[[list[int]], bool]
 TOGETHER = 16_384  # tokens, read and written, padding included, that are computed together
 SHARED = 64  # tokens that texts have in common at their beginning from which on these are read once
+WORTH = 8  # texts from which on that saves more than the trial whether it is harmless takes
 ALIKE = 1e-3  # largest change of a logit by padding, as a share of their spread, that is taken for rounding
 
 
@@ -125,18 +126,11 @@ def written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over:
 def _new_tokens(lm: Any, rows: Sequence[list[int]], room: int, over: Over | None) -> list[list[int]]:
     """So many new tokens of each row, computed together. What all rows begin with, such as the sentences of an edit, is
     read once, where the first logits stay the same by that."""
-    shared = _shared(rows) if len(rows) > 1 and not lm.memories else 0  # a memory looks for where a prompt ends
-    sizes = {len(row) for row in rows}
-    if shared >= SHARED and len(sizes) > 1 and sliding_window(lm.model) is not None:
-        # Padding behind the shared tokens would push some of these out of the window.
-        new_tokens: dict[int, list[int]] = {}
-        for size in sizes:
-            members = [i for i, row in enumerate(rows) if len(row) == size]
-            new_tokens |= zip(members, _new_tokens(lm, [rows[i] for i in members], room, over), strict=True)
-        return [new_tokens[i] for i in range(len(rows))]
     ids, mask = _padded(lm, rows)
-    past = None
-    if shared >= SHARED and _sharing_is_harmless(lm, rows, shared):
+    past, shared, window = None, _shared(rows), sliding_window(lm.model)
+    # A memory looks for where a prompt ends, and padding behind what is shared would push some of that out of a window.
+    may = not lm.memories and (window is None or ids.shape[1] + room <= window)
+    if may and shared >= SHARED and len(rows) >= WORTH and _sharing_is_harmless(lm, rows, shared):
         ids, mask = _padded(lm, rows, shared)
         past = _read(lm, rows[0][:shared], len(rows))
     new: list[list[int]] = continued(lm.model, ids, room, mask, over=over, past=past)[:, ids.shape[1] :].tolist()

@@ -8,8 +8,9 @@ import pytest
 
 from anachron.core.errors import BackendError, ConfigError
 from anachron.wikidata.fetching.web import FetchSettings
+from anachron.wikidata.reading.snapshot import in_order
 from anachron.wikidata.topic import services as services_module
-from anachron.wikidata.topic.entities import Resolver, dumped, in_order
+from anachron.wikidata.topic.entities import Resolver, dumped
 from anachron.wikidata.topic.kept import Kept
 from anachron.wikidata.topic.services import Services
 from anachron.wikidata.topic.site import Site

@@ -80,9 +80,8 @@ def test_a_snapshot_of_real_entities_is_that_of_a_dump_of_them(histories, tmp_pa
         lines.append(json.dumps(revision.content | head))
     dump.write_bytes(gzip.compress(("[\n" + ",\n".join(lines) + "\n]\n").encode()))
     snapshot = tmp_path / "snapshot"
-    manifest = ingest(
-        dump, snapshot, IngestSettings(day or "2026-01-01", "all", entities=frozenset(ids), references=True)
-    )
+    settings = IngestSettings(day or "2026-01-01", "all", entities=frozenset(ids), references=True)
+    manifest = ingest(dump, snapshot, settings)
     for path in sorted(snapshot.rglob("*.parquet")):
         same = fetched.snapshot / path.relative_to(snapshot)
         assert pl.read_parquet(same).equals(pl.read_parquet(path)), path.name

@@ -76,6 +76,8 @@ class Range:
 
     ``text_bytes`` is the length of its own text, not of its lines. ``last`` tells that nothing follows it.
     ``unended`` tells that its last line has no line break: it is the last of the file. ``chain`` belongs to bz2.
+    ``file`` is, of several, the one that the lines last read are of; ``missing`` counts entities that an answer of
+    Wikibase says it has not.
     """
 
     number: int
@@ -84,6 +86,8 @@ class Range:
     unended: bool = False
     file_position: int = 0
     chain: dict[str, Any] | None = None
+    file: str = ""
+    missing: int = 0
     lines: Iterator[tuple[int, list[bytes | memoryview]]] = field(default_factory=lambda: iter(()), repr=False)
 
 
@@ -121,9 +125,9 @@ def open_dumps(paths: Iterable[Place | str], range_bytes: int | None = None) -> 
     Raises `DataError` as `open_dump`, for a folder without such files and for more than `LARGEST` bytes of several.
     """
     files: list[Place] = []
-    for path in map(place, paths):
+    for path in (place(path).absolute() for path in paths):  # workers may have other working directories
         if path.is_dir() and not path.is_file():
-            found = sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS))
+            found = sorted(file for file in path.iterdir() if _is_dump(file.name))
             if not found:
                 raise DataError(
                     f"{path} holds no file that ends in {', '.join(ENDINGS)}; give a dump or a folder of some"
@@ -142,6 +146,10 @@ def open_dumps(paths: Iterable[Place | str], range_bytes: int | None = None) -> 
     sample = hashlib.sha256("".join(dump.sample for dump in dumps).encode()).hexdigest()
     largest = max(dumps, key=lambda dump: dump.size)
     return Dump(files[0], largest.compression, "files", size, size, sample, dumps)
+
+
+def _is_dump(name: str) -> bool:
+    return name.endswith(ENDINGS) and not name.startswith(".") and not name.endswith("manifest.json")
 
 
 def _sample(file: BinaryIO, size: int) -> str:
@@ -245,16 +253,18 @@ def _read_whole(files: tuple[Dump, ...], range_: Range, threads: int) -> Iterato
                     "files; use a file of its own with one entity per line"
                 )
         range_.text_bytes += len(text)
+        range_.file = file.name if len(files) > 1 else ""
         if file.layout == "document":
-            yield begin, _entities_of(file, text.removeprefix(BOM))
+            for entity in _entities_of(file, text.removeprefix(BOM), range_):
+                yield begin, [entity]  # whose own place is not known
         elif text[-MIB:].rstrip().endswith((b"}", b"]", b",")):
             yield begin, list(bytes(text).split(b"\n"))
         else:
             raise DataError(f"{file.path} is cut off after {len(text):,} bytes of JSON; fetch it again")
 
 
-def _entities_of(file: Dump, text: bytearray) -> list[bytes | memoryview]:
-    """The entities of one document, each as a line."""
+def _entities_of(file: Dump, text: bytearray, range_: Range) -> list[bytes | memoryview]:
+    """The entities of one document, each as a line; what an answer says to be missing is only counted."""
     import msgspec
 
     try:
@@ -266,7 +276,9 @@ def _entities_of(file: Dump, text: bytearray) -> list[bytes | memoryview]:
             f"{file.path}: cut off or damaged: not one JSON document ({error}); fetch it again, or write entities that "
             "stand one behind another each on a line of its own: jq -c . FILE"
         ) from None
-    return [msgspec.json.encode(entity) for entity in entities]
+    there = [entity for entity in entities if "missing" not in entity]
+    range_.missing += len(entities) - len(there)
+    return [msgspec.json.encode(entity) for entity in there]
 
 
 def _open_plain(

@@ -38,13 +38,13 @@ from anachron.wikidata.reading.handing import CAN_HAND_OUT, HandOut
 from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of
 from anachron.wikidata.reading.ranges import BY_BUCKET, Job, NoDump, do_ranges, range_folder
 from anachron.wikidata.reading.settings import IngestSettings, buckets_for, buckets_of
-from anachron.wikidata.reading.snapshot import FORMAT, bucket_of, part_name, readable
+from anachron.wikidata.reading.snapshot import FORMAT, POPULARITY, bucket_of, part_name, readable
+from anachron.wikidata.reading.snapshot import in_order as ids_in_order
 from anachron.wikidata.reading.whole import check_bad, check_layout, first_missing, in_order, mostly_bad
 
 Counts = dict[str, int]
 Progress = Callable[..., None]
 WORK_FORMAT = 3  # how the files of a range are laid out
-POPULARITY = "popularity.parquet"  # what `anachron.wikidata.views.popularity` adds to a snapshot
 LISTED = "listed.txt"  # in the work folder: the ids of --entities, for the workers
 NAMED = 5  # ids of --entities that are named where the dump lacks them
 MOST_BEHIND = 64  # ranges that are asked for at once behind the last that is finished
@@ -61,13 +61,14 @@ def ingest(
     range_bytes: int | None = None,
     callbacks: Callbacks | None = None,
     more: Json | None = None,
+    beside: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """Write the snapshot of a dump and return its manifest. A complete snapshot of the same dump is left as it is.
 
     path: a dump, or several small files and folders of them, which are read as one (`open_dumps`).
 
     With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
-    ``more``: other entries of the manifest. The dump may lie in the folder of the snapshot, with a table of its name.
+    ``more``: other entries of the manifest. ``beside``: names of files that may lie in the folder of the snapshot.
 
     ``callbacks`` are told the bytes of the file done, all of them, and words. Repeating an interrupted call goes on
     with the ranges that are not finished. With Ray, dump and snapshot must be on a store, or on a file system that all
@@ -79,10 +80,7 @@ def ingest(
     clock, callbacks = time.monotonic(), callbacks or Callbacks()
     if workers is not None:
         worker_count(workers)  # a wrong number shows before anything is written
-    given = path if isinstance(path, Sequence) and not isinstance(path, str) else [path]
-    dump = open_dumps(
-        [place(one).absolute() for one in given], range_bytes
-    )  # workers may have other working directories
+    dump = open_dumps([path] if isinstance(path, (str, Path, StorePath)) else path, range_bytes)
     out = place(out).absolute()
     settings = replace(settings, buckets=settings.buckets or _buckets_there(out) or buckets_for(dump))
     about = {
@@ -98,8 +96,8 @@ def ingest(
     with locked(out / ".lock", out, remove=True), _without_useless_work(work, dump), connected(ray, workers):
         wanted = identity | {"range_bytes": dump.range_bytes, "work_format": WORK_FORMAT}
         _discard_shorter(dump, work, wanted)
-        _refuse_strangers(out, dump)
-        check_shared([dump.path], out, ray)
+        _refuse_strangers(out, beside)
+        check_shared([file.path for file in dump.files or (dump,)], out, ray)
         record = begin(work, wanted)
         parts = parts_folder(work, record)
         ranges = _read_ranges(dump, parts, settings, workers, ray, callbacks.progress)
@@ -171,16 +169,14 @@ def _without_useless_work(work: Place, dump: Dump) -> Iterator[None]:
         raise
 
 
-def _refuse_strangers(out: Place, dump: Dump) -> None:
-    """Raise `ConfigError` where the folder of a snapshot to begin holds other files than the dump and its table.
+def _refuse_strangers(out: Place, beside: frozenset[str]) -> None:
+    """Raise `ConfigError` where the folder of a snapshot to begin holds other files than those.
 
     The popularity of entities, which no ingest writes but every reader of the snapshot takes, is looked for by its
     name: a store may not list it yet.
     """
     names = {path.name for path in out.iterdir() if path.name != "work" and not path.name.startswith(".")}
-    if dump.path.parent == out:
-        names -= {dump.path.name, f"{dump.path.name.partition('.')[0]}.csv"}
-    strangers = sorted(names | ({POPULARITY} if (out / POPULARITY).is_file() else set()))
+    strangers = sorted(names - beside | ({POPULARITY} if (out / POPULARITY).is_file() else set()))
     if strangers and begun(out / "work") is None:
         raise ConfigError(f"{out} is not empty ({', '.join(strangers[:3])}); choose another --out or remove the folder")
 
@@ -232,8 +228,10 @@ def _read_ranges(
 
 def _job(dump: Dump, work: Place, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
     listed = None if settings.entities is None else work / LISTED
-    more |= {"references": settings.references}
-    return Job(dump, work, settings.wiki, settings.language, listed, buckets_of(settings), numbers, **more)
+    return Job(
+        dump, work, settings.wiki, settings.language, listed, buckets_of(settings), numbers,
+        references=settings.references, **more,
+    )  # fmt: skip
 
 
 def _read_all(dump: Dump, work: Place, settings: IngestSettings, workers: int | None, ray: str | None) -> None:
@@ -301,8 +299,9 @@ def _join(
         "properties": counts["properties"] - len(properties), "lexemes": counts["lexemes"], "unlisted": unlisted,
         "bad": bad, "statements": sum(bucket["statements"] for bucket in buckets), "class_edges": edges,
     }  # fmt: skip
-    if left_out := sum(range_["values_left_out"] for range_ in ranges):
-        totals["values_left_out"] = left_out
+    for what in ("values_left_out", "missing"):
+        if number := sum(range_[what] for range_ in ranges):
+            totals[what] = number
     assert totals["lines"] == sum(totals[k] for k in ("items", "properties", "lexemes", "unlisted", "bad")), totals
     assert items + unlisted == sum(bucket["entities"] for bucket in buckets), totals
     return totals
@@ -321,7 +320,7 @@ def _absent(out: Place, settings: IngestSettings) -> dict[str, Any] | None:
         rows = scan_parquet(part).select("id")
         with readable(part):
             absent += ids.difference(rows.filter(pl.col("id").is_in(sorted(ids))).collect()["id"])
-    return {"ids": len(absent), "first": sorted(absent, key=lambda id: (len(id), id))[:NAMED]}
+    return {"ids": len(absent), "first": ids_in_order(absent)[:NAMED]}
 
 
 @contextmanager

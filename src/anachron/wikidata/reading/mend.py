@@ -6,17 +6,8 @@ from typing import Any
 
 _HALF = re.compile("[\ud800-\udfff]")
 _WRITTEN = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
-_READ = (
-    "id",
-    "type",
-    "datatype",
-    "labels",
-    "descriptions",
-    "sitelinks",
-    "claims",
-    "lastrevid",
-    "modified",
-)  # what a snapshot is made of
+# What a snapshot is made of
+_READ = ("id", "type", "datatype", "labels", "descriptions", "sitelinks", "claims", "lastrevid", "modified")
 
 
 def without_halves(line: bytes | memoryview, references: bool = False) -> tuple[bytes, list[str]] | None:

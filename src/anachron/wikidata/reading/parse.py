@@ -180,17 +180,18 @@ class Parser:
             created, by = self._created(claims)
         else:
             classes, parents, created, by = (), (), None, None
-        revision = record.lastrevid if type(record.lastrevid) is int and record.lastrevid < 1 << 63 else None
-        modified = record.modified if isinstance(record.modified, str) else None
         texts = _text(record.labels), _text(record.descriptions)
-        row = (record.id, *texts, title, classes, created, by, revision, modified)
-        if self._listed is not None and record.id not in self._listed:
-            return Entity(record.id, "unlisted", row, None, parents, left_out=tuple(self._left_out))
-        rows = None
-        if self._all or title is not None:
+        listed = self._listed is None or record.id in self._listed
+        rows, revision, modified = None, None, None
+        if listed and (self._all or title is not None):
             self._left_out.clear()  # what gives the date of creation is among the statements
             rows = self._statements(record.id, line)
-        return Entity(record.id, "item", row, rows, parents, left_out=tuple(self._left_out))
+            if type(record.lastrevid) is int and record.lastrevid < 1 << 63:
+                revision = record.lastrevid
+            modified = record.modified if isinstance(record.modified, str) else None
+        row = (record.id, *texts, title, classes, created, by, revision, modified)
+        kind: Literal["item", "unlisted"] = "item" if listed else "unlisted"
+        return Entity(record.id, kind, row, rows, parents, left_out=tuple(self._left_out))
 
     def _property(self, record: Any) -> Entity:
         claims = record.claims or self._none

@@ -114,6 +114,7 @@ class _Lines:
     def __init__(self, parser: Parser, buckets: int, begin: bool) -> None:
         self.parser = parser
         self.begin = begin  # whether this range begins the file
+        self.file = ""  # of several, the one that is read
         self.odd: str | None = None  # how the first line of the file is not one entity
         self.counts = dict.fromkeys(
             (
@@ -192,11 +193,11 @@ class _Lines:
             self.last_is_bad = True
             if self.begin and not row:
                 self.odd = self.odd or _odd(str(error), bytes(line))
-            self.bad.append(bad_row(offset, str(error), error.id, line))
+            self._set_aside(offset, str(error), error.id, line)
             return
         for reason in entity.left_out:
             counts["values_left_out"] += 1
-            self.bad.append(bad_row(offset, reason, entity.id, b"", lost="value"))
+            self._set_aside(offset, reason, entity.id, b"", lost="value")
         if entity.entity is not None:
             self._item(entity, row, offset)
         elif entity.kind == "property":
@@ -207,6 +208,9 @@ class _Lines:
         if entity.parents:
             counts["class_edges"] += len(entity.parents)
             self.classes.add([(entity.id, parent, row, offset) for parent in entity.parents])
+
+    def _set_aside(self, offset: int, reason: str, *of_line: Any, **more: Any) -> None:
+        self.bad.append(bad_row(offset, f"{self.file}: {reason}" if self.file else reason, *of_line, **more))
 
     def _item(self, entity: Entity, row: int, offset: int) -> None:
         counts = self.counts
@@ -252,6 +256,7 @@ def _do_range(range_: Range, parser: Parser, job: Job, limit: int | None) -> dic
         "range": range_.number, "text_bytes": range_.text_bytes, "file_position": range_.file_position,
         "last": range_.last, "cut": range_.unended and rows.last_is_bad, "first_line": rows.first,
         "last_line": rows.last, "odd": rows.odd, **rows.brackets, **rows.counts, "chain": range_.chain,
+        "missing": range_.missing,
     }  # fmt: skip
     write_json(range_folder(job.work, range_.number) / "done.json", done)
     return done
@@ -259,6 +264,7 @@ def _do_range(range_: Range, parser: Parser, job: Job, limit: int | None) -> dic
 
 def _read(range_: Range, rows: _Lines, limit: int | None) -> None:
     for offset, lines in range_.lines:
+        rows.file = range_.file
         for line in lines:
             rows.add(line, offset)
             offset += len(line) + 1

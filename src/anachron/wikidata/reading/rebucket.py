@@ -14,11 +14,19 @@ from anachron.io.files import atomic, read_bytes, rows_fingerprint, write_bytes,
 from anachron.io.jobs import begin, discard, locked, parts_folder, remove_abandoned
 from anachron.io.stores import Place, place
 from anachron.wikidata.reading.merge import ROW_GROUP, PartWriter
-from anachron.wikidata.reading.snapshot import MOST_BUCKETS, TABLES, Snapshot, open_snapshot, part_name, schemas
+from anachron.wikidata.reading.snapshot import (
+    MOST_BUCKETS,
+    POPULARITY,
+    TABLES,
+    Snapshot,
+    open_snapshot,
+    part_name,
+    schemas,
+)
 
 COMMAND = "wikidata rebucket"
 KEYS = {"entities": "id", "statements": "subject"}
-WHOLE = ("properties.parquet", "classes.parquet", "popularity.parquet", "bad.jsonl")  # in one piece, where they are
+WHOLE = ("properties.parquet", "classes.parquet", POPULARITY, "bad.jsonl")  # in one piece, where they are
 
 
 def rebucket(

@@ -33,11 +33,18 @@ if TYPE_CHECKING:
 FORMAT = 1
 MOST_BUCKETS = 1 << 16
 TABLES = ("entities", "statements")  # one file a bucket
+POPULARITY = "popularity.parquet"  # what `anachron.wikidata.views.popularity` adds
+TOPIC_DUMP = "topic.json.gz"  # what `anachron.wikidata.topic.fetch` made it of
 
 
 def bucket_of(id: str, buckets: int) -> int:
     """The bucket of an entity id: crc32 of its text, modulo their number."""
     return zlib.crc32(id.encode()) % buckets
+
+
+def in_order(ids: Iterable[str]) -> list[str]:
+    """Each id once: items, then the others, each by its number."""
+    return sorted(set(ids), key=lambda id: (id[0] != "Q", len(id), id))
 
 
 def part_name(bucket: int) -> str:
@@ -49,7 +56,8 @@ def schemas() -> "dict[str, pa.Schema]":
 
     entities: ``created`` is the date text of ``created_property``, the first of P571, P569, P580, P575, P1619, P6949,
     P585, P577 with a known value that is not deprecated (P577: its oldest; of a decade, century or millennium the first
-    year); ``classes`` are P31 values; ``revision`` and ``modified`` say which state of the item was read.
+    year); ``classes`` are P31 values; ``revision`` and ``modified`` say which state of the item was read, where
+    its statements are kept.
 
     statements: ``snak`` is value, somevalue or novalue; ``value_type`` entity, time, quantity, text, monolingual,
     coordinate or other. ``value`` is an id, a date text, an amount, a text, ``lat,lon`` or JSON; ``value_extra`` a

@@ -43,7 +43,8 @@ def check_bad(dump: Dump, work: Place, ranges: list[dict[str, Any]], most_bad: f
     if not bad or max(100 * bad / lines, 100 * lost / text) <= most_bad:
         return
     shown = [row for row, _ in zip(_bad_rows(work, ranges), range(FIRST), strict=False)]
-    places = "; ".join(f"byte {row['position']:,} ({row['reason']})" for row in shown)
+    what = [": ".join(filter(None, (row.get("id"), row["reason"]))) for row in shown]
+    places = "; ".join(f"byte {row['position']:,} ({reason})" for row, reason in zip(shown, what, strict=True))
     damaged = [range_["range"] for range_ in ranges if range_["bad"]]
     for range_ in ranges:
         if range_["range"] in damaged or (not dump.seekable and range_["range"] >= damaged[0]):

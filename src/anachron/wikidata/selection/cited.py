@@ -22,11 +22,26 @@ def with_citations(snapshot: Snapshot, statements: pl.DataFrame) -> pl.DataFrame
     )
 
 
-def revisions_of(snapshot: Snapshot, ids: pl.Series) -> pl.DataFrame:
-    """``id, revision, modified`` of these entities, those that exist."""
+def missing_revisions(snapshot: Snapshot) -> str | None:
+    """What to tell of a snapshot whose facts cannot be cited by the revision of an item. Else None."""
+    if "revision" in _known(snapshot):
+        return None
+    return (
+        f"{snapshot.folder} is of an earlier version, which kept no revisions of items: facts are cited without; for "
+        "them, ingest the dump again into another folder"
+    )
+
+
+def _known(snapshot: Snapshot) -> list[str]:
+    """The columns of its entities."""
     part = snapshot.part("entities", 0)
     with readable(part):
-        there = scan_parquet(part).collect_schema().names()
+        return scan_parquet(part).collect_schema().names()
+
+
+def revisions_of(snapshot: Snapshot, ids: pl.Series) -> pl.DataFrame:
+    """``id, revision, modified`` of these entities, those that exist."""
+    there = _known(snapshot)
     rows = entity_rows(snapshot, ids, ["id", *(name for name in REVISION if name in there)])
     unknown = (pl.lit(None, kind).alias(name) for name, kind in REVISION.items() if name not in there)
     return rows.with_columns(unknown).select("id", *REVISION)

@@ -10,7 +10,8 @@ from anachron.io.cluster import Spread
 from anachron.io.files import Json, file_fingerprint, read_json, write_manifest
 from anachron.io.stores import Place, place
 from anachron.io.tables import write_table
-from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
+from anachron.wikidata.reading.snapshot import POPULARITY, Snapshot, open_snapshot
+from anachron.wikidata.selection.cited import missing_revisions
 from anachron.wikidata.selection.lookups import has_popularity, missing_objects, missing_rules
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.rules import preset as preset_named
@@ -47,14 +48,14 @@ def build_facts(
             f"{snapshot.folder} was cut by --limit: where it lacks properties or their classes, meta properties and "
             "restrictive qualifiers pass"
         )
-    if (missing := missing_rules(snapshot)) is not None:
+    for missing in filter(None, (missing_rules(snapshot), missing_revisions(snapshot))):
         warn(missing)
     selected = select_facts(snapshot, settings, spread=spread, work=out.parent)
     if not selected.facts.height:
         raise DataError(f"no fact of {snapshot.folder} is left: {_why_none(snapshot, selected.steps)}")
     read = [snapshot.folder / "manifest.json"]
     if settings.popularity and has_popularity(snapshot):
-        read.append(snapshot.folder / "popularity.parquet")
+        read.append(snapshot.folder / POPULARITY)
     inputs = {str(path): file_fingerprint(path) for path in read}
     table = selected.facts
     if out.suffix == ".csv":
@@ -92,7 +93,7 @@ def check_out(out: Place, settings: Selection) -> None:
 def _why_none(snapshot: Snapshot, steps: list[Json]) -> str:
     """Why nothing was selected, and what to do."""
     why = emptied_by(steps)
-    if (missing := missing_objects(snapshot)) is not None:
+    if "the step 'labels'" in why and (missing := missing_objects(snapshot)) is not None:
         return f"{why}; {missing}"
     if any(step["statements_in"] for step in steps):
         return f"{why}; change what that step asks for, or look at single entities with `anachron wikidata explain`"
@@ -131,7 +132,7 @@ def selection_of(facts: Place, snapshot: Snapshot) -> tuple[Selection, Cut]:
     known = {field.name for field in fields(Selection)}
     if set(given) != known:
         raise DataError(f"{facts} was selected by another version of Anachron; repeat `anachron {COMMAND}`")
-    views = snapshot.folder / "popularity.parquet"
+    views = snapshot.folder / POPULARITY
     known_views = {name: known for name, known in manifest["inputs"].items() if name.endswith(views.name)}
     if given["popularity"] and [*known_views.values()] != ([file_fingerprint(views)] if views.is_file() else []):
         raise ConfigError(

@@ -10,7 +10,7 @@ import polars as pl
 
 from anachron.core.errors import DataError
 from anachron.io.tables import in_our_words, scan_parquet
-from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
+from anachron.wikidata.reading.snapshot import POPULARITY, TOPIC_DUMP, Snapshot, check_table, in_order, readable
 
 META = "Q51118821"  # a Wikidata property about Wikidata itself
 RESTRICTIVE, NON_RESTRICTIVE, SOCIAL_ID = "Q61719275", "Q61719274", "Q105388954"
@@ -76,7 +76,7 @@ def missing_rules(snapshot: Snapshot, used: Iterable[str] | None = None) -> str 
     """
     known = set(snapshot.properties()["id"])
     used = _relations(snapshot) if used is None else set(used)
-    absent = _in_order(used - known)
+    absent = in_order(used - known)
     if not absent:
         return None
     return (
@@ -91,31 +91,30 @@ NAMED = 20  # ids that a command is written out for
 
 
 def missing_objects(snapshot: Snapshot) -> str | None:
-    """What to tell of a small snapshot that lacks most of the items which its statements name, as a single entity's
-    does: which, and the command that fetches them. Else None."""
-    if snapshot.buckets > 1:
+    """What to tell of a small snapshot that lacks most of the items which its dated statements name, as a single
+    entity's does: which, and the command that makes another with them. Else None, as of a topic that was fetched."""
+    made_of = snapshot.manifest.get("dump", {}).get("name")
+    if snapshot.buckets > 1 or "topic" in snapshot.manifest or made_of == TOPIC_DUMP:
         return None
     part = snapshot.part("statements", 0)
     with readable(part):
-        rows = scan_parquet(part).select("subject", "property", "value", "value_type").collect()
+        dated = scan_parquet(part).filter(pl.any_horizontal(pl.col("start", "end").is_not_null()))
+        rows = dated.select("subject", "property", "value", "value_type").collect()
     items = (pl.col("value_type") == "entity") & pl.col("value").str.starts_with("Q")
-    named, subjects = set(rows.filter(items)["value"]), _in_order(rows["subject"].unique())
-    absent = _in_order(missing_from(snapshot, named))
+    named, subjects = set(rows.filter(items)["value"]), in_order(rows["subject"])
+    absent = in_order(missing_from(snapshot, named))
     if 2 * len(absent) <= len(named):
         return None
-    relations = _in_order(set(rows["property"]) - set(snapshot.properties()["id"]))
+    relations = in_order(set(rows["property"]) - set(snapshot.properties()["id"]))
     also = f", nor {len(relations):,} of its relations ({_first(relations, 3)})" if relations else ""
-    file = snapshot.manifest["dump"]["name"]
-    ids = ",".join(subjects) if len(subjects) <= NAMED else f"IDS.txt (its {len(subjects):,} subjects, one a line)"
+    ids, file = ",".join(subjects), ""
+    if len(subjects) > NAMED:
+        ids, file = "FILE", f", where FILE has the ids of its {len(subjects):,} subjects, one a line"
     return (
-        f"{len(absent):,} of the {len(named):,} items that {file} names are not in it ({_first(absent, 5)})"
-        f"{also}: facts need their labels; fetch them with `anachron wikidata fetch "
-        f"--items {ids} --out needed`, then ingest {file} and needed/topic.json.gz together"
+        f"{len(absent):,} of the {len(named):,} items that dated statements of {snapshot.folder} name are not in it "
+        f"({_first(absent, 5)}){also}: facts need their labels; make a snapshot with them by `anachron wikidata fetch "
+        f"--items {ids} --out needed`{file}"
     )
-
-
-def _in_order(ids: Iterable[str]) -> list[str]:
-    return sorted(ids, key=lambda id: (len(id), id))
 
 
 def _first(ids: list[str], few: int) -> str:
@@ -187,15 +186,15 @@ REPEAT = "repeat `anachron wikidata pageviews`"
 
 
 def has_popularity(snapshot: Snapshot) -> bool:
-    return (snapshot.folder / "popularity.parquet").is_file()
+    return (snapshot.folder / POPULARITY).is_file()
 
 
 def scan_popularity(snapshot: Snapshot) -> pl.LazyFrame:
     """``id, popularity`` of all entities with views. Raises `DataError` for a snapshot without them or broken ones."""
-    path = snapshot.folder / "popularity.parquet"
+    path = snapshot.folder / POPULARITY
     if not has_popularity(snapshot):
         raise DataError(
-            f"{snapshot.folder} has no popularity.parquet; make it with `anachron wikidata pageviews`, or select with "
+            f"{snapshot.folder} has no {POPULARITY}; make it with `anachron wikidata pageviews`, or select with "
             "--no-popularity"
         )
     check_table(path, ("id", "popularity"), REPEAT)
@@ -206,5 +205,5 @@ def read_popularity(snapshot: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
     """``id, popularity`` of these entities. Raises `DataError` as `scan_popularity`."""
     views = scan_popularity(snapshot)
     wanted = pl.LazyFrame({"id": sorted(set(ids))}, schema={"id": pl.String})
-    with readable(snapshot.folder / "popularity.parquet", REPEAT):
+    with readable(snapshot.folder / POPULARITY, REPEAT):
         return views.join(wanted, on="id", how="semi").collect(engine="streaming")

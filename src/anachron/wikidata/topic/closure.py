@@ -14,9 +14,10 @@ import msgspec
 
 from anachron.core.errors import ConfigError
 from anachron.wikidata.reading.entity_json import Claims, Snak, Value, entities_of, entity_of, unit_of
+from anachron.wikidata.reading.snapshot import in_order
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.topic.choose import NUMBER
-from anachron.wikidata.topic.entities import Outcome, Progress, end_of, in_order
+from anachron.wikidata.topic.entities import Outcome, Progress, end_of
 
 _FETCHED = re.compile(f"[QP]{NUMBER}").fullmatch  # lexemes and schemas are not asked for
 # Edges from a property to a class that counts as its own: the entity is needed that an edge begins at, not its end.

@@ -9,12 +9,12 @@ import polars as pl
 from anachron.core.errors import ConfigError
 from anachron.io.files import read_json, write_json
 from anachron.io.jobs import Callbacks
+from anachron.wikidata.reading.snapshot import POPULARITY
 from anachron.wikidata.topic.choose import Topic
 from anachron.wikidata.topic.entities import Resolver, end_of
 from anachron.wikidata.topic.fetch import FetchedTopic, TopicSettings, fetch_topic, opened
 from anachron.wikidata.topic.services import Services
 from anachron.wikidata.topic.views import fetch_popularity
-from anachron.wikidata.views.popularity import OUTPUT
 
 TODAY = "today"
 
@@ -68,7 +68,7 @@ def _merged(earlier: FetchedTopic, later: FetchedTopic, resolver: Resolver) -> d
 
 def add_popularity(fetched: FetchedTopic, settings: TopicSettings, callbacks: Callbacks | None = None) -> None:
     """Add page views to a topic's snapshot, unless it has them; see `fetch_popularity`."""
-    if (fetched.snapshot / OUTPUT).is_file():
+    if (fetched.snapshot / POPULARITY).is_file():
         return
     with Services(settings.site, settings.web, settings.at_a_time) as services:
         fetch_popularity(services, fetched.snapshot, callbacks=callbacks)

@@ -127,11 +127,6 @@ def end_of(outcomes: Mapping[str, Outcome], id: str) -> Outcome | None:
     return one
 
 
-def in_order(ids: Iterable[str]) -> list[str]:
-    """Items, then properties, each by its number."""
-    return sorted(set(ids), key=lambda id: (id[0] != "Q", int(id[1:])))
-
-
 def dumped(record: Raw) -> bytes:
     """An entity as the service gives it, in the dump's own form: its keys in the dump's order, without its page.
 

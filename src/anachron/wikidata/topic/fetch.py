@@ -28,14 +28,16 @@ from anachron.io.stores import refuse_stores
 from anachron.wikidata.fetching.web import FetchSettings
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
+from anachron.wikidata.reading.snapshot import TOPIC_DUMP as DUMP
+from anachron.wikidata.reading.snapshot import in_order
 from anachron.wikidata.topic.choose import Topic, ids_of_answer
 from anachron.wikidata.topic.closure import CLASS_ROUNDS, Closure
-from anachron.wikidata.topic.entities import Outcome, Resolver, end_of, in_order
+from anachron.wikidata.topic.entities import Outcome, Resolver, end_of
 from anachron.wikidata.topic.kept import DRY, Kept, default_cache, file_of
 from anachron.wikidata.topic.services import AT_ONCE, Services
 from anachron.wikidata.topic.site import Site
 
-DUMP, TABLE, WORK = "topic.json.gz", "topic.csv", ".fetch"
+TABLE, WORK = "topic.csv", ".fetch"
 LOST = "merged into another that cannot be had"
 MOST = 50_000  # entities of a topic, unless more are allowed
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -165,7 +167,8 @@ def fetch_topic(
             }  # fmt: skip
             day = settings.as_of or started[:10]
             chosen = IngestSettings(day, settings.wiki, settings.language, entities=listed, references=True)
-            manifest = ingest(out / DUMP, out, chosen, workers=1, callbacks=callbacks, more={"topic": about})
+            beside, told = frozenset((DUMP, TABLE)), {"topic": about}
+            manifest = ingest(out / DUMP, out, chosen, workers=1, callbacks=callbacks, more=told, beside=beside)
             kept.forget()
         discard(out / WORK)
     return FetchedTopic(out, table, about["requests"], manifest)

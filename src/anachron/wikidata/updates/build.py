@@ -17,7 +17,8 @@ from anachron.io.tables import write_table
 from anachron.text.cloze import Cloze
 from anachron.text.dates import wording_of
 from anachron.text.languages import cloze_in
-from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
+from anachron.wikidata.reading.snapshot import POPULARITY, Snapshot, open_snapshot
+from anachron.wikidata.selection.cited import missing_revisions
 from anachron.wikidata.selection.lookups import missing_from, missing_rules, scan_popularity
 from anachron.wikidata.selection.rules import Selection, Steps
 from anachron.wikidata.selection.tally import Tally, count_steps
@@ -194,7 +195,7 @@ def build_updates(
     if any(side.folder.resolve() in out.resolve().parents for side in (old, new)):
         raise ConfigError(f"{out} lies in a snapshot itself; choose another --out")
     check_pair(old, new)
-    for missing in filter(None, map(missing_rules, (old, new))):
+    for missing in filter(None, (tell(side) for tell in (missing_rules, missing_revisions) for side in (old, new))):
         warn(missing)
     merged = merged_by(redirects or {}, missing_from(new, redirects or {}))
     if settings.popularity:
@@ -232,7 +233,7 @@ def build_updates(
             _all_counts(buckets, counts) | {"merged": {"given": len(redirects or {}), "followed": len(merged)}},
         )
         read = [side.folder / "manifest.json" for side in (old, new)]
-        read += [new.folder / "popularity.parquet"] if settings.popularity else []
+        read += [new.folder / POPULARITY] if settings.popularity else []
         _write(out, built, old, new, settings, [*read, *sources])
         discard(work)
     return built
@@ -257,7 +258,7 @@ def _identity(
 def _fingerprint(snapshot: Snapshot) -> str:
     """Of the manifest and the sizes of all tables: enough to tell another snapshot, and one that was damaged."""
     begin = len(str(snapshot.folder)) + 1
-    files = [*snapshot.files(), snapshot.folder / "popularity.parquet"]
+    files = [*snapshot.files(), snapshot.folder / POPULARITY]
     sizes = zip(files, map_places(_size, files), strict=True)
     known = sorted([str(path)[begin:], size] for path, size in sizes if size is not None)
     return rows_fingerprint([file_fingerprint(snapshot.folder / "manifest.json"), *known])

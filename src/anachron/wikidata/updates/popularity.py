@@ -13,7 +13,7 @@ import polars as pl
 from anachron.io.files import read_json, write_json
 from anachron.io.stores import Place
 from anachron.io.tables import read_parquet, scan_parquet, write_table
-from anachron.wikidata.reading.snapshot import Snapshot, bucket_of, readable
+from anachron.wikidata.reading.snapshot import POPULARITY, Snapshot, bucket_of, readable
 from anachron.wikidata.selection.lookups import REPEAT, entity_rows, read_popularity, scan_popularity
 
 
@@ -42,7 +42,7 @@ def find_levels(snapshot: Snapshot) -> Levels:
     The views are read once and held, some ten million in all of Wikidata, each bucket being joined to its own.
     Raises `DataError` for a snapshot without page views.
     """
-    with readable(snapshot.folder / "popularity.parquet", REPEAT):
+    with readable(snapshot.folder / POPULARITY, REPEAT):
         views = scan_popularity(snapshot).collect()
     of_bucket = _by_bucket(views, snapshot.buckets)
     sums = []

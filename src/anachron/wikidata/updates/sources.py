@@ -17,7 +17,7 @@ def sources_of(triples: pl.DataFrame, updates: pl.DataFrame, old: Snapshot, new:
 
     triples: those that the updates were made of. A revision is the one of the subject that its snapshot holds, whether
     it states the object or not: of a statement of an item that was merged later, of that item. Null where a snapshot
-    does not tell. references: of the statement in the new snapshot, else in the old one, as JSON.
+    does not tell. references: of the statement in the new snapshot, or of the old one where only that has it, as JSON.
     """
     cases = updates.select(
         "case_id", subject=pl.col("subject").struct.field("id"), property=pl.col("relation").struct.field("id")
@@ -36,10 +36,8 @@ def sources_of(triples: pl.DataFrame, updates: pl.DataFrame, old: Snapshot, new:
         stated.append(references_of(snapshot, ids).drop("subject"))
     rows = rows.join(stated[0], left_on="old_statement_id", right_on="statement_id", how="left", maintain_order="left")
     rows = rows.join(stated[1], on="statement_id", how="left", maintain_order="left", suffix="_now")
-    names = {
-        "subject": "subject_id",
-        "property": "relation_id",
-        "label": "decision",
-        "statement_id": "new_statement_id",
-    }
-    return rows.with_columns(references=pl.coalesce("references_now", "references")).rename(names).select(SOURCES)
+    names = {"subject_id": "subject", "relation_id": "property", "decision": "label"}
+    names["new_statement_id"] = "statement_id"
+    columns = {name: pl.col(names.get(name, name)) for name in SOURCES}
+    now = pl.when(pl.col("statement_id").is_not_null()).then("references_now").otherwise("references")
+    return rows.select(**columns | {"references": now})

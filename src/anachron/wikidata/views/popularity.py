@@ -20,7 +20,7 @@ from anachron.io.files import Json, atomic, file_fingerprint, read_json, version
 from anachron.io.jobs import Callbacks, locked
 from anachron.io.stores import Place, refuse_stores
 from anachron.io.tables import scan_parquet
-from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot, readable
+from anachron.wikidata.reading.snapshot import POPULARITY, Snapshot, check_table, open_snapshot, readable
 from anachron.wikidata.views.database import connection, number_of, quoted, reading, scratch_folder
 from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2  # of the sums; raise it when titles come out differently
 SUM_MEMORY, JOIN_MEMORY = "1GB", "2GB"  # of DuckDB; what needs more goes to disk
-OUTPUT = "popularity.parquet"
 Progress = Callable[[str, int, int], None]
 
 
@@ -82,7 +81,7 @@ def compute_popularity(
             counts[name] = sum(manifest["counts"][key] for _, (_, manifest) in read)
         warnings += gaps(months)
         inputs = {file.path.name: manifest["sha256"] for file, (_, manifest) in read}
-        target = folder / OUTPUT
+        target = folder / POPULARITY
         with scratch_folder(folder / "pageviews" / "join.work") as work, connection(work, JOIN_MEMORY) as database:
             counts |= _load_entities(database, opened, work)
             if redirects is not None:
