@@ -159,7 +159,9 @@ def test_what_a_killed_worker_left_is_gone_at_the_end(tmp_path, monkeypatch):
     left = tmp_path / "s" / "statements" / f".part-001.parquet.{os.getpid()}.0123abcd.tmp"
     left.parent.mkdir(parents=True)
     with monkeypatch.context() as patch:
-        patch.setattr("anachron.wikidata.reading.ingest._refuse_strangers", lambda out: left.write_bytes(b"half"))
+        patch.setattr(
+            "anachron.wikidata.reading.ingest._refuse_strangers", lambda out, beside: left.write_bytes(b"half")
+        )
         ingest(path, tmp_path / "s", SETTINGS)
     assert not left.exists() and (left.parent / "part-001.parquet").is_file()
 
