@@ -71,7 +71,9 @@ class TopicOptions:
     views: Annotated[
         str | None, typer.Option(help="Address of its page views. Default: Wikimedia's; none of another Wikibase.")
     ] = None
-    requests: Annotated[int, typer.Option(min=1, help="Requests at a time; Wikimedia asks for one.")] = 1
+    requests: Annotated[
+        int, typer.Option(min=1, help="Requests at a time; Wikimedia asks for one, and takes at most 3.")
+    ] = 1
 
     @property
     def given(self) -> bool:
