@@ -1,6 +1,10 @@
 """The one client: who is let in, how a query is asked, and what the pauses of one request mean for the others."""
 
+import signal
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,6 +15,7 @@ from anachron.wikidata.topic import services as module
 from anachron.wikidata.topic.choose import Topic, ids_of_answer
 from anachron.wikidata.topic.services import Services
 from anachron.wikidata.topic.site import Site
+from support.processes import surroundings
 from wikidata.topic.worlds import world
 from wikidata.wikibase import lag, serving, silent, too_many, unavailable
 
@@ -133,3 +138,22 @@ def test_an_error_ends_what_others_wait_for(server, kind):
         for _ in services.map(call, ["Q183", "Q142"]):
             pass
     assert len(server.requests()) == 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("requests", [1, 2])
+def test_ctrl_c_ends_a_command_that_was_told_to_wait(server, tmp_path, requests):
+    server.fail([too_many(2, "900", times=2)])  # a question about one id: of several, each thread has one
+    command = [
+        *(sys.executable, "-m", "anachron", "wikidata", "fetch", "--items", "Q142,Q7,Q999", "--site", server.url),
+        *("--contact", "test@example.org", "--requests", str(requests)),
+        *("--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")),
+    ]
+    with subprocess.Popen(command, env=surroundings(), stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if "trying again in 900 s" in line:
+                break
+        time.sleep(0.2)  # the pause begins after its announcement
+        process.send_signal(signal.SIGINT)
+        assert "interrupted; finished work is kept" in process.stderr.read()
+        assert process.wait() == 130

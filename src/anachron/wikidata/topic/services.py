@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import Event, Lock
@@ -160,9 +160,16 @@ class Services:
             waiting.append((thing, self._pool.submit(call, thing)))
             if len(waiting) == self.at_a_time:
                 first, future = waiting.popleft()
-                yield first, future.result()
+                yield first, _result(future)
         for first, future in waiting:
-            yield first, future.result()
+            yield first, _result(future)
+
+
+def _result(future: Future[Result]) -> Result:
+    # Polars handles signals so that Ctrl-C does not end a wait for a thread that has no end of its own.
+    while not wait([future], timeout=0.5).done:
+        pass
+    return future.result()
 
 
 def decoded(response: "httpx2.Response", form: type[Result]) -> Result:
