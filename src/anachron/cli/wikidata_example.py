@@ -14,6 +14,7 @@ from anachron.cli.outputs import FOLDER
 # Both hold the same items; ``tools/make_topic.py`` says where they come from, and in what they differ from Wikidata's.
 OLD_DAY, NEW_DAY = "2019-12-31", "2022-07-22"
 OLD, NEW = f"offices-{OLD_DAY}-from-dates.json.gz", f"offices-{NEW_DAY}.json.gz"
+DRAWN = "drawn from dates of a later state of Wikidata, which did not hold this on that day"
 
 
 def register(app: typer.Typer) -> None:
@@ -43,13 +44,13 @@ def example(
         from anachron.wikidata.reading.settings import IngestSettings
 
     made = []
-    for name, day in ((OLD, OLD_DAY), (NEW, NEW_DAY)):
+    for name, day, more in ((OLD, OLD_DAY, {"source": DRAWN}), (NEW, NEW_DAY, {})):
         dump, content = out / name, files("anachron.data").joinpath("mini", name).read_bytes()
         if dump.exists() and not (dump.is_file() and dump.read_bytes() == content):
             raise ConfigError(f"{dump} is there already, and is not the bundled dump; choose another --out")
         write_bytes(dump, content)
         snapshot = out / name.removesuffix(".json.gz")
-        manifest = ingest(dump, snapshot, IngestSettings(day, wiki="all"))
+        manifest = ingest(dump, snapshot, IngestSettings(day, wiki="all"), more=more)
         made.append({"snapshot": str(snapshot), "dump": str(dump), "date": day, "counts": manifest["counts"]})
     if json_:
         print_json(made)

@@ -25,7 +25,6 @@ CORRECT, INCORRECT, TRANSITIONAL = (f"{s} contexts a fact and granularity" for s
 MATCHES, WORDS = "matches (tests) a fact and granularity", "words a dated question"
 POPULAR_AND_LONG = "correlation of ln popularity and ln length of the period"
 SAMPLED = 8  # relations
-FROM_DATES = "offices-2019-12-31-from-dates.json.gz"  # of `wikidata example`
 CC0 = "CC0 1.0 (https://creativecommons.org/publicdomain/zero/1.0/)"
 LEAST = "largest chance of a random scorer to be robust on a fact"
 # TimeStress, section 3.2 (least chance: of its released data); TimeStress v1, table 2.
@@ -163,26 +162,26 @@ def _folder_history(path: Place) -> list[Json]:
         return []
     dump = {f"dump {name}" if name != "name" else "dump": value for name, value in manifest.get("dump", {}).items()}
     parameters = {**dump, "date": manifest.get("date"), **manifest.get("options", {})}
-    about = {name: manifest[name] for name in ("dump", "date", "topic") if name in manifest}
+    about = {name: manifest[name] for name in ("dump", "date", "topic", "source") if name in manifest}
     return [about | {"command": manifest["command"], "parameters": parameters, "counts": manifest.get("counts", {})}]
 
 
 def licence(snapshots: list[Json]) -> str:
     """Where facts come from, under which licence, and how their topic was chosen, as Markdown.
 
-    snapshots: their manifests (``dump, date`` and, of a topic, ``topic``); without any it is empty.
+    snapshots: their manifests (``dump, date``; of a topic ``topic``; of what is not as its name and day say ``source``,
+    in words); without any it is empty.
     """
     lines = []
     for snapshot in snapshots:
         topic: Json = snapshot.get("topic") or {}
-        name, site = snapshot["dump"]["name"], topic.get("site")
         terms = f"dumps of Wikidata are {CC0}; those of another Wikibase stand under its own terms"
-        if name == FROM_DATES:
-            terms = f"drawn from dates of a later state of Wikidata, which did not hold this on that day, {CC0}"
-        elif site is not None:
+        if "source" in snapshot:
+            terms = f"{snapshot['source']}, {CC0}"
+        elif (site := topic.get("site")) is not None:
             terms = f"{site}, {CC0 if site == WIKIDATA_URL else 'under the terms of that site'}"
-        lines.append(f"- {name}, dated {snapshot['date']}: {terms}")
-        chosen = topic.get("chosen", topic)
+        lines.append(f"- {snapshot['dump']['name']}, dated {snapshot['date']}: {terms}")
+        chosen = topic.get("chosen", {})
         lines += [f"  - {key}: `{json.dumps(value, ensure_ascii=False)}`" for key, value in chosen.items()]
     return "\n".join(["## Source and licence\n", *lines, ""]) if lines else ""
 

@@ -99,9 +99,9 @@ class Method:
     presets: by the name of a model in `anachron.edit.presets`. For other models: width_scaled, settings that are scaled
     with the width of the MLP; elsewhere, settings that differ; scale_bound, settings that depend on the scale of a
     model's weights or states, and so are the first to be changed where nobody tuned them; instead_of, settings that
-    count only while another, the value, is None. tunable: what a search may
-    try of a setting (`anachron.advise.tune`), the most telling first: factors of its value, and of layers relative
-    depths from 0 to 1, at which their middle is put.
+    count only while another, the value, is None. tunable: what a search may try of a setting (`anachron.advise.tune`),
+    the most telling first: factors of its value, and of layers relative depths from 0 to 1, at which their middle is
+    put.
     """
 
     name: str

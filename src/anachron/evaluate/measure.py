@@ -90,8 +90,8 @@ class ModelWriter:
 
     def greedy(self, prompts: Sequence[str], tokens: int) -> list[str]:
         new = [prompt for prompt in prompts if (prompt, tokens) not in self.known]
-        texts = dict(zip(new, greedy_continuations(self.lm, new, tokens), strict=True)) if new else {}
-        return [self.known.get((prompt, tokens)) or texts.get(prompt, "") for prompt in prompts]
+        texts = dict(zip(new, greedy_continuations(self.lm, new, tokens), strict=True))
+        return [texts[prompt] if prompt in texts else self.known[prompt, tokens] for prompt in prompts]
 
     def answers(
         self,
@@ -250,7 +250,7 @@ def _with_texts(
         return made
     length, counts = measures.fluency_tokens, measures.fluency_counts_prefix
     openings = list(dict.fromkeys(prompt for case in cases for prompt in case.generalization))
-    free = dict(zip(openings, greedy_texts(lm, openings, length, count_prefix=counts), strict=True)) if openings else {}
+    free = dict(zip(openings, greedy_texts(lm, openings, length, count_prefix=counts), strict=True))
     return [_with_fluency(one, [free[p] for p in case.generalization]) for case, one in zip(cases, made, strict=True)]
 
 

@@ -3,7 +3,7 @@
 A plan depends only on the lengths and the limits, so the same inputs always give the same batches.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anachron.lm.spans import Encoded
@@ -41,6 +41,18 @@ def plan_batches(encoded: Sequence[Encoded], vocabulary: int, limits: Limits) ->
         batches[-1].append(i)
         rows += targets
     return batches
+
+
+def successive(widths: Sequence[int], most: int) -> Iterator[slice]:
+    """Slices of texts in their order, each of so many as take at most ``most`` tokens, padded to the widest; of one at
+    least. widths: tokens of each."""
+    first, width = 0, 0
+    for i, own in enumerate(widths):
+        width = max(width, own)
+        if i > first and (i + 1 - first) * width > most:
+            yield slice(first, i)
+            first, width = i, own
+    yield slice(first, len(widths))
 
 
 def plan_requests(encoded: Sequence[Encoded], tokens: int) -> list[list[int]]:

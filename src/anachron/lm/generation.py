@@ -15,6 +15,7 @@ import transformers
 from transformers import DynamicCache
 
 from anachron.core.errors import ConfigError
+from anachron.lm.batches import successive
 from anachron.lm.formats import TARGETS, ChatTemplate, Format, before, in_force, openings
 from anachron.lm.temporary import Temporary
 from anachron.lm.windows import sliding_window
@@ -116,25 +117,31 @@ def written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over:
     writing = [i for i, new in enumerate(wanted) if new > 0]
     groups = [writing] if _together(lm, given, wanted, writing) else _by_length(given, writing)
     new_tokens: list[list[int]] = [[] for _ in given]
-    for group in [part for whole in groups for part in _in_batches(given, wanted, whole)]:
-        rows = _new_tokens(lm, [given[i] for i in group], max(wanted[i] for i in group), over)
-        for i, tokens in zip(group, rows, strict=True):
-            new_tokens[i] = tokens[: wanted[i]]
+    for group in groups:
+        room = max(wanted[i] for i in group)
+        shared = _read_once(lm, [given[i] for i in group], room)
+        for part in successive([len(given[i]) + room for i in group], TOGETHER):
+            some = group[part]
+            ids, mask = _padded(lm, [given[i] for i in some], shared)
+            past = _read(lm, given[some[0]][:shared], len(some)) if shared else None
+            new = max(wanted[i] for i in some)
+            rows = continued(lm.model, ids, new, mask, over=over, past=past)[:, ids.shape[1] :].tolist()
+            for i, tokens in zip(some, rows, strict=True):
+                new_tokens[i] = tokens[: wanted[i]]
     return new_tokens
 
 
-def _new_tokens(lm: Any, rows: Sequence[list[int]], room: int, over: Over | None) -> list[list[int]]:
-    """So many new tokens of each row, computed together. What all rows begin with, such as the sentences of an edit, is
-    read once, where the first logits stay the same by that."""
-    ids, mask = _padded(lm, rows)
-    past, shared, window = None, _shared(rows), sliding_window(lm.model)
+def _read_once(lm: Any, rows: Sequence[list[int]], room: int) -> int:
+    """How many tokens that all rows begin with, such as the sentences of an edit, are computed once for all of them;
+    0 where that saves little, or the first logits would not stay the same."""
+    shared, window = _shared(rows), sliding_window(lm.model)
+    longest = max(map(len, rows)) + room
+    if shared < SHARED or len(rows) < WORTH:
+        return 0
     # A memory looks for where a prompt ends, and padding behind what is shared would push some of that out of a window.
-    may = not lm.memories and (window is None or ids.shape[1] + room <= window)
-    if may and shared >= SHARED and len(rows) >= WORTH and _sharing_is_harmless(lm, rows, shared):
-        ids, mask = _padded(lm, rows, shared)
-        past = _read(lm, rows[0][:shared], len(rows))
-    new: list[list[int]] = continued(lm.model, ids, room, mask, over=over, past=past)[:, ids.shape[1] :].tolist()
-    return new
+    if lm.memories or (window is not None and longest > window):
+        return 0
+    return shared if _sharing_is_harmless(lm, rows, shared) else 0
 
 
 def _shared(rows: Sequence[list[int]]) -> int:
@@ -171,19 +178,6 @@ def _together(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], member
     longest = max(len(given[i]) for i in members) + max(wanted[i] for i in members)
     fits = lm.context_length is None or longest <= lm.context_length
     return fits and _padding_is_harmless(lm, [given[i] for i in members])
-
-
-def _in_batches(given: Sequence[list[int]], wanted: Sequence[int], members: Sequence[int]) -> list[list[int]]:
-    """Members in their order, so many together that they hold at most `TOGETHER` tokens in the end; one at least."""
-    batches: list[list[int]] = []
-    for i in members:
-        grown = [*batches[-1], i] if batches else [i]
-        size = len(grown) * (max(len(given[j]) for j in grown) + max(wanted[j] for j in grown))
-        if batches and size <= TOGETHER:
-            batches[-1] = grown
-        else:
-            batches.append([i])
-    return batches
 
 
 def _by_length(given: Sequence[list[int]], members: Sequence[int]) -> list[list[int]]:

@@ -38,7 +38,13 @@ def running():
 
 
 @pytest.fixture
-def fetching(running, tmp_path):
-    one = Fetching(running, tmp_path)
-    one.show(world())
-    return one
+def server(running):
+    """The server with the world of `worlds`, without faults."""
+    running.show(world())
+    running.fail()
+    return running
+
+
+@pytest.fixture
+def fetching(server, tmp_path):
+    return Fetching(server, tmp_path)

@@ -54,19 +54,6 @@ FAULTS = {
 MADE = ("topic.json.gz", "topic.csv")
 
 
-@pytest.fixture(scope="module")
-def running():
-    with serving(world()) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running):
-    running.show(world())
-    running.fail()
-    return running
-
-
 @pytest.fixture
 def fetch(server, tmp_path_factory):
     """Fetch the topic anew into a folder of its own, without waiting; the folder, and the pauses it would have made."""

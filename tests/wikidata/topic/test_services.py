@@ -16,22 +16,9 @@ from anachron.wikidata.topic.choose import Topic, ids_of_answer
 from anachron.wikidata.topic.services import Services
 from anachron.wikidata.topic.site import Site
 from support.processes import surroundings
-from wikidata.topic.worlds import world
-from wikidata.wikibase import lag, serving, silent, too_many, unavailable
+from wikidata.wikibase import lag, silent, too_many, unavailable
 
 QUERY = Topic(instances_of="Q6256", with_=("P6",)).sparql()
-
-
-@pytest.fixture(scope="module")
-def running():
-    with serving(world()) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running):
-    running.fail()
-    return running
 
 
 def settings(**more):

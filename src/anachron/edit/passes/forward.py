@@ -14,6 +14,7 @@ import torch
 from anachron.core.errors import DataError
 from anachron.edit.passes.activation_replay import stopped_after
 from anachron.edit.requests import Marked, MarkedTarget
+from anachron.lm.batches import successive
 from anachron.lm.numerics import at_least_float32, wide_dtype
 from anachron.lm.scoring import (
     During,
@@ -73,13 +74,7 @@ TOKENS, TRAINED_TOKENS = 16384, 4096  # most that pass a model at a time, paddin
 
 def parts(marked: Sequence[T], most: int) -> Iterator[Sequence[T]]:
     """Texts in their order, a batch that fits into ``most`` tokens at a time (one text at least)."""
-    first, width = 0, 0
-    for i, m in enumerate(marked):
-        width = max(width, len(m.ids))
-        if i > first and (i + 1 - first) * width > most:
-            yield marked[first:i]
-            first, width = i, len(m.ids)
-    yield marked[first:]
+    return (marked[part] for part in successive([len(m.ids) for m in marked], most))
 
 
 def picked(values: torch.Tensor, texts: Texts, columns: torch.Tensor) -> torch.Tensor:

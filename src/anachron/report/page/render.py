@@ -32,6 +32,9 @@ SCRIPTS = (
 )
 
 
+NO_SCRIPTS = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # the content policy of a page without any
+
+
 def render(data: Json) -> str:
     """The page of `anachron.report.page.data.page_data`. Raises `ConfigError` where Plotly is not installed."""
     from markupsafe import Markup
@@ -58,7 +61,8 @@ def in_page(name: str, data: Json, **more: Any) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_file)
     )
     template.filters["percent"] = partial(percent, floor=True, missing="–")
-    return template.get_template(name).render(data=data, style=Markup(_file("style.css") + _file("wide.css")), **more)
+    shared = {"style": Markup(_file("style.css") + _file("wide.css")), "policy": Markup(NO_SCRIPTS)}
+    return template.get_template(name).render(data=data, **(shared | more))
 
 
 def json_for_html(value: Json) -> str:

@@ -28,8 +28,8 @@ class IngestSettings:
     are kept, because they occur as objects and classes). ``buckets``: number of files per table, by default depending
     on the size of the dump (`buckets_for`). ``most_bad``: maximum percentage of lines, or of their bytes, without a
     readable entity; above it the dump is refused. It does not affect the content of a snapshot. ``references``: keep
-    those of the statements, by which facts can be cited; a snapshot grows by a tenth, and takes a third longer. Raises
-    `ConfigError` or `DataError` for values out of range.
+    those of the statements, by which facts can be cited; a snapshot grows by a tenth, and takes two fifths longer.
+    Raises `ConfigError` or `DataError` for values out of range.
     """
 
     date: str

@@ -133,8 +133,8 @@ def selection_of(facts: Place, snapshot: Snapshot) -> tuple[Selection, Cut]:
     if set(given) != known:
         raise DataError(f"{facts} was selected by another version of Anachron; repeat `anachron {COMMAND}`")
     views = snapshot.folder / POPULARITY
-    known_views = {name: known for name, known in manifest["inputs"].items() if name.endswith(views.name)}
-    if given["popularity"] and [*known_views.values()] != ([file_fingerprint(views)] if views.is_file() else []):
+    read = [one for name, one in manifest["inputs"].items() if name.endswith(views.name)]
+    if given["popularity"] and read != ([file_fingerprint(views)] if views.is_file() else []):
         raise ConfigError(
             f"{facts} was cut by other page views than {views} holds now; repeat `anachron {COMMAND}` and name its file"
         )
