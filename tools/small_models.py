@@ -82,7 +82,9 @@ def provenance(out: Path, before: str = "") -> str:
         run = json.loads(file.read_text(encoding="utf-8"))
         if run["status"] != "done" or (file.parent.parent / "run.json").exists():  # a part of another
             continue
-        last, name = run["sessions"][-1], file.parent.relative_to(out).as_posix()
+        parts = [json.loads(part.read_text(encoding="utf-8")) for part in sorted(file.parent.glob("*/run.json"))]
+        last = [session for one in (*parts, run) for session in one["sessions"]][-1]  # of advice, its parts have them
+        name = file.parent.relative_to(out).as_posix()
         made = {"methods": run.get("methods"), "ways": run.get("settings", {}).get("ways")}
         what = next(
             (f"{len(of)} {name}" for name, of in made.items() if of), f"{run.get('statements', 0):,} statements"
