@@ -24,6 +24,7 @@ from anachron.io.servers import (
     shown,
     without_query,
 )
+from anachron.io.waiting import result_of
 
 if TYPE_CHECKING:
     from openai import APIConnectionError, APIStatusError, AsyncOpenAI
@@ -105,7 +106,7 @@ class Client:
 
         future = asyncio.run_coroutine_threadsafe(request(self.api), self._loop)
         try:
-            return future.result()
+            return result_of(future)
         except APIStatusError as error:  # without its cause: a server may repeat a part of the key
             raise Refused(error, self.hide) from None
         except APIConnectionError as error:

@@ -24,6 +24,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar
 
 from anachron.core.errors import BackendError, ConfigError, first_line, how_to_install
+from anachron.io.waiting import result_of
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -102,9 +103,9 @@ def _in_processes(function: Callable[[Item], Result], items: Iterable[Item], wor
         for item in items:
             waiting.append(pool.submit(function, item))
             if len(waiting) >= _AHEAD * workers:
-                yield waiting.popleft().result()
+                yield result_of(waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield result_of(waiting.popleft())
         done = True
     except BrokenProcessPool as error:
         raise dead("a worker process died") from error

@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import Event, Lock
@@ -20,6 +20,7 @@ import msgspec
 from anachron.core.errors import BackendError, ConfigError
 from anachron.io.retries import Failure
 from anachron.io.servers import retry_after
+from anachron.io.waiting import result_of
 from anachron.wikidata.fetching.web import FetchSettings, client, request
 from anachron.wikidata.topic.choose import why_failed
 from anachron.wikidata.topic.site import Site
@@ -160,16 +161,9 @@ class Services:
             waiting.append((thing, self._pool.submit(call, thing)))
             if len(waiting) == self.at_a_time:
                 first, future = waiting.popleft()
-                yield first, _result(future)
+                yield first, result_of(future)
         for first, future in waiting:
-            yield first, _result(future)
-
-
-def _result(future: Future[Result]) -> Result:
-    # Polars handles signals so that Ctrl-C does not end a wait for a thread that has no end of its own.
-    while not wait([future], timeout=0.5).done:
-        pass
-    return future.result()
+            yield first, result_of(future)
 
 
 def decoded(response: "httpx2.Response", form: type[Result]) -> Result:
