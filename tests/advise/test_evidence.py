@@ -47,3 +47,12 @@ def test_enough_own_updates_stand_alone(lm: LanguageModel, cases: CaseSet) -> No
     everything = load_cases("mini-updates")
     assert with_evidence(lm, everything, 10**6).cases is everything
     assert with_evidence(lm, replace(cases, cases=cases.cases[:1]), 2).own == 1
+
+
+@pytest.mark.full
+def test_evidence_fills_whole_edits(lm: LanguageModel) -> None:
+    """Of thirty own updates the advice is on edits of thirty: what does not fill one would be in no number of it."""
+    own = load_cases("mini-updates", limit=30)
+    found = with_evidence(lm, own, 10**6)
+    assert len(found.cases.cases) > 30 and len(found.cases.cases) % 30 == 0
+    assert found.same <= len(found.cases.cases) - 30

@@ -72,14 +72,33 @@ def test_a_second_call_changes_nothing(refreshed: Path, facts: Path, capsys: pyt
 
 
 @pytest.mark.full
-def test_the_advice_alone_changes_nothing_where_nothing_is_shown(facts: Path, refreshed: Path) -> None:
+def test_a_folder_with_another_model_is_no_updated_one(
+    refreshed: Path, facts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once the refresh is done, the model of this very update is written, or was; any other folder is refused."""
+    words = ["refresh", "demo", "--facts", str(facts), "--out", str(refreshed), "--way", "FT", *OPTIONS]
+    model, before = facts.parent / "model", (facts.parent / "model" / "anachron_edit.json").read_text()
+    assert run_command([*words, "--save-model", str(model)], False) == 0
+    assert "updated model in" in " ".join(capsys.readouterr().err.split())
+    (model / "anachron_edit.json").write_text(before.replace('"made_of"', '"made_else"'))
+    try:
+        assert run_command([*words, "--save-model", str(model)], False) == 2
+        assert "updated model in" not in " ".join(capsys.readouterr().err.split())
+    finally:
+        (model / "anachron_edit.json").write_text(before)
+
+
+@pytest.mark.full
+def test_the_advice_alone_changes_nothing_where_nothing_is_shown(
+    facts: Path, refreshed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without --way: four updates do not tell the ways apart, so the model stays as it is."""
     out = facts.parent / "advised"
     shutil.copytree(refreshed, out)
-    (out / UPDATE_FILE).unlink()
     assert run_command(["refresh", "demo", "--facts", str(facts), "--out", str(out), *OPTIONS], False) == 0
+    assert f"{UPDATE_FILE} is of an earlier call" in " ".join(capsys.readouterr().err.split())
     found = json.loads((out / "refresh.json").read_text())
-    assert found["way"] is None and found["edit"] is None and not (out / UPDATE_FILE).exists()
+    assert found["way"] is None and found["edit"] is None
     assert found["stale_after"] == found["stale_before"] == len(found["updates"])
     assert {row["present"] for row in found["updates"]} == {"stale"}
     assert all(row["new"] in (out / PAGE).read_text() for row in found["updates"])
@@ -97,6 +116,6 @@ def test_dry_run_writes_nothing(facts: Path, capsys: pytest.CaptureFixture[str])
     words = ["refresh", "demo", "--facts", str(facts), "--out", str(out), "--dry-run", "--as-of", "2024-12-31"]
     assert run_command(words, False) == 0
     told = capsys.readouterr().out
-    assert "3. try 8 ways on them: of each stale fact about " in told
+    assert "3. try 8 ways on them, and on bundled updates that the model lacks too until they are 50: about " in told
     assert "1. check 12 facts" in told and "5. check the same facts again" in told
     assert not out.exists()

@@ -1,13 +1,16 @@
 """Advice on the demo model: every number against the runs that it is made of, budget, resuming, errors."""
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
 
-from anachron.advise.cost import Cost, PeakMemory
+from anachron.advise.cost import Cost, PeakMemory, takes_longer
 from anachron.advise.run import (
     ADVICE_FILE,
     COSTS_FILE,
@@ -15,13 +18,16 @@ from anachron.advise.run import (
     WAYS_FILE,
     AdviceSettings,
     Advised,
+    enough_for,
     measures_for,
     run_advice,
     sizes_of,
 )  # fmt: skip
 from anachron.advise.ways import default_ways
 from anachron.core.errors import ConfigError, DataError
+from anachron.data.updates.case_records import EditCase, left_alone, numbered_neighbours
 from anachron.data.updates.cases import CaseSet, load_cases
+from anachron.edit.base import Edit, LowRank
 from anachron.edit.plan import Planned
 from anachron.evaluate.editing import choose_methods, prepare_methods
 from anachron.evaluate.measure import Measures
@@ -29,6 +35,8 @@ from anachron.evaluate.results import UNEDITED
 from anachron.io.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from anachron.report.advice import advice_lines
+from support.edit_models import make_edit_lm, make_quantised_lm
 
 SCORES = Measures(fluency_tokens=0)
 FEW = AdviceSettings(sizes=(1, 2), measures=SCORES)
@@ -41,7 +49,19 @@ def lm() -> LanguageModel:
 
 @pytest.fixture(scope="module")
 def cases() -> CaseSet:
-    return load_cases("mini-updates", limit=5)
+    """Five updates, of which the first two have each other among the facts beside them."""
+    found = load_cases("mini-updates", limit=50)
+    first, second = next(
+        (one, other)
+        for one, other in combinations(found.cases, 2)
+        if len([*left_alone([one, other])]) < beside(one, other)
+    )
+    others = [case for case in found.cases if case not in (first, second)]
+    return replace(found, cases=[first, second, *others[:3]])
+
+
+def beside(*cases: EditCase) -> int:
+    return sum(len([*numbered_neighbours(case)]) for case in cases)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +76,28 @@ def advised(
     return run_advice(lm, cases, ways, tmp_path_factory.mktemp("advice") / "run", FEW)
 
 
+def untouched_by_loops(cases: Sequence[EditCase], size: int) -> Iterator[tuple[str, str, int]]:
+    """The neighbours of updates made so many at a time that none of them is about."""
+    for place, case in enumerate(cases):
+        first = place // size * size
+        asked = {p for other in cases[first : first + size] for p in (other.text, *other.generalization)}
+        for kind, facts in (("nearest", case.nearest), ("random", case.random)):
+            yield from ((case.case_id, kind, n) for n, fact in enumerate(facts) if fact.prompt not in asked)
+
+
+def test_what_another_update_of_the_edit_is_about_is_no_damage() -> None:
+    """A perfect edit of fifty updates lowers the old objects of all of them, which are neighbours of others."""
+    cases = load_cases("mini-updates", limit=50).cases
+    every = [(case.case_id, kind, number) for case in cases for kind, number, _ in numbered_neighbours(case)]
+    kept = [(case.case_id, kind, number) for case, kind, number, _ in left_alone(cases)]
+    assert kept == [*untouched_by_loops(cases, 50)] and len(every) - len(kept) == 188
+
+
 @pytest.mark.full
-def test_parts_are_those_of_the_runs(advised: Advised) -> None:
+def test_parts_are_those_of_the_runs(advised: Advised, cases: CaseSet) -> None:
     """By plain loops over the tables of each run."""
+    untouched = {size: set(untouched_by_loops(cases.cases, size)) for size in (1, 2)}
+    assert len(untouched[2]) < len(untouched[1])  # what is to be left out is there
     for size, evaluation in advised.evaluations.items():
         targets, neighbours = evaluation.tables["targets"], evaluation.tables["neighbours"]
         rows = {row["way"]: row for row in advised.ways.filter(size=size).iter_rows(named=True)}
@@ -74,9 +113,9 @@ def test_parts_are_those_of_the_runs(advised: Advised) -> None:
                     for kind in ("update", "generalization")
                 }
                 present.append(sum(sum(values) / len(values) for values in right.values()) / 2)
+                rows_of = neighbours.filter(method=way, case_id=case).select("kind", "number", "before", "after").rows()
                 kept = [
-                    float(after >= before / 2)
-                    for before, after in neighbours.filter(method=way, case_id=case).select("before", "after").rows()
+                    float(after >= before / 2) for *which, before, after in rows_of if (case, *which) in untouched[size]
                 ]
                 others.append(sum(kept) / len(kept))
             assert rows[way]["present"] == pytest.approx(sum(present) / len(present))
@@ -112,6 +151,13 @@ def test_costs(advised: Advised) -> None:
     assert rows["RETRIEVAL"]["found"] == 1.0 and rows["FT"]["found"] is None  # two passages, three of which are shown
     assert Cost(2.0, 0, 5.0).total(1000, Cost(0.0, 0, 3.0)) == pytest.approx(2.0 + 1000 * 0.002)
     assert Cost(2.0, 0, 1.0).total(1000, Cost(0.0, 0, 3.0)) == 2.0  # faster by chance is no gain
+
+
+def test_what_is_computed_beside_quantised_weights_takes_time(lm: LanguageModel) -> None:
+    deltas = {"model.layers.0.mlp.down_proj": LowRank(torch.zeros(1, 1), torch.zeros(1, 1))}
+    quantised = make_quantised_lm("llama")
+    assert not takes_longer(make_edit_lm("llama"), Edit(deltas)) and takes_longer(quantised, Edit(deltas))
+    assert takes_longer(lm, Edit(prefix="x. ")) and not takes_longer(lm, Edit())
 
 
 @pytest.mark.full
@@ -161,6 +207,30 @@ def test_a_budget_decides_how_many_are_tried(
     assert any("the first 1 are tried" in line for line in told)
     again = run_advice(lm, cases, ways[:1], tmp_path / "run", tight)  # by the time that was measured then
     assert again.updates == 1
+
+
+@pytest.mark.parametrize("sizes", [None, (1,), (1, 2, 5, 10, 20)])
+@pytest.mark.parametrize("seconds", [0.0, 59.0, 60.0, 700.0, 10**6])
+def test_a_budget_counts_the_sizes_that_are_tried(sizes: tuple[int, ...] | None, seconds: float) -> None:
+    """Of 1,000 updates that take a second each: by trying all numbers."""
+    settings = AdviceSettings(sizes=sizes, budget_minutes=1)
+    takes = {number: number * len(sizes or sizes_of(settings, number)) for number in range(1, 1001)}
+    suffices = max([1, *(number for number, time in takes.items() if time <= seconds)])
+    assert enough_for(seconds, 1.0, 1000, settings) == max(suffices, sizes[-1] if sizes else 1)
+
+
+@pytest.mark.full
+def test_updates_without_dates_before_those_that_have_them(
+    lm: LanguageModel, cases: CaseSet, ways: list[Planned], tmp_path: Path
+) -> None:
+    """A table without dates, beside which dated evidence stands: the pilot and the parts may be undated alone."""
+    undated = replace(cases, cases=[replace(case, start=None) for case in cases.cases[:4]] + list(cases.cases[4:]))
+    settings = AdviceSettings(sizes=(1, 4), measures=measures_for(undated, 0), budget_minutes=60)
+    found = run_advice(lm, undated, ways[:1], tmp_path / "run", settings)
+    whole = {row["size"]: row for row in found.ways.filter(way="PROMPT").iter_rows(named=True)}
+    assert (whole[1]["past_n"], whole[4]["past_n"], whole[4]["balance_n"]) == (1, 0, 4)
+    told = advice_lines(replace(found, size=1))
+    assert "  past: known of 1 of 5 updates, and weighed in these alone" in told
 
 
 def test_sizes() -> None:

@@ -336,7 +336,14 @@ def test_rows_that_change_nothing_are_left_out_and_counted(load, tmp_path):
 def test_two_objects_for_one_prompt_are_refused(load):
     message = refused(load, PROMPT, MERZ, PROMPT | {"prompt": "the  capital of {} is", "new": "Nice"})
     assert "row 3, new: 'Nice' is to follow 'the capital of France is', but in row 1 'Lyon' is; keep one" in message
-    assert len(load(PROMPT, PROMPT | {"new": "LYON"}).cases) == 2
+    assert len(load(PROMPT, PROMPT | {"new": "LYON", "old": "Metz"}).cases) == 2
+
+
+def test_a_row_that_stands_there_twice_is_refused(load):
+    """It would be made twice, and count twice."""
+    assert "row 3: row 1 says the same; keep one of the two rows" in refused(
+        load, PROMPT, MERZ, PROMPT | {"new": "LYON"}
+    )
 
 
 def test_all_that_is_wrong_is_said_at_once_by_kind(load):

@@ -4,7 +4,8 @@
              and in other words), and where texts were generated of the shares that begin with the new object
 ``past``     is the old fact kept on the dates before the change: ``past_kept_global`` of
              `anachron.evaluate.measures.dated_metrics`, where dates were asked about
-``others``   the share of the facts beside the update whose true object keeps at least half of its probability
+``others``   the share of the facts beside the update whose true object keeps at least half of its probability; of an
+             edit of several, without those that another one is about, which is to change them
 ``fluency``  that of free text against the unedited model's, at most 1
 
 A part that was not measured of an update is left out of that update's mean.
@@ -44,8 +45,9 @@ def balances(tables: Mapping[str, pl.DataFrame], weights: Mapping[str, float] = 
     """One row a way and update: ``way`` (the method's label, `UNEDITED` first), ``case_id``, ``subject``, ``status``,
     ``reason``, ``seconds``, each of `PARTS` and `BALANCE`, all from 0 to 1.
 
-    tables: of a run of one mode (`anachron.evaluate.stages.Evaluation.tables`). A failed update has the parts of the
-    unedited model, which is what it leaves; so every way has every update, and a way gains nothing by failing.
+    tables: of a run of one mode (`anachron.evaluate.stages.Evaluation.tables`), neighbours as far as they count. A
+    failed update has the parts of the unedited model, which is what it leaves; so every way has every update, and a way
+    gains nothing by failing.
     """
     metrics = update_metrics(
         *(tables[name] for name in ("targets", "neighbours", "updates")),

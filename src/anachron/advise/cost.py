@@ -12,7 +12,7 @@ import torch
 
 from anachron.core.errors import TooLongError
 from anachron.data.updates.case_records import EditCase
-from anachron.edit.base import edited
+from anachron.edit.base import Edit, edited, owner_of
 from anachron.edit.failures import failure_of
 from anachron.edit.methods import method_named
 from anachron.edit.plan import Planned
@@ -22,6 +22,7 @@ from anachron.evaluate.retrieved import retrieved
 from anachron.io.files import Json
 from anachron.lm.generation import greedy_continuations
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import is_plain
 
 ASKED, WRITTEN = 20, 8  # questions that are timed, and tokens that the model writes behind each
 EVERY = 0.005  # seconds between two readings of the memory of this process
@@ -71,7 +72,7 @@ def cost_of(
             seconds = time.perf_counter() - started
         if not joint.seconds:
             return asdict(Cost(reason=next(iter(joint.failed.values()), "no update could be made")))
-        same = None if unedited is None or _beside(joint) else unedited.milliseconds
+        same = None if unedited is None or takes_longer(lm, joint.edit) else unedited.milliseconds
         return asdict(_under(lm, planned, joint, cases, prompts, text, Cost(seconds, memory.bytes, same)))
     except Exception as error:
         if (failure := failure_of(error)) is None:
@@ -91,9 +92,11 @@ def _under(
     return Cost(made.seconds, made.memory, took, takes_back, reads, _found(joint, planned, cases))
 
 
-def _beside(joint: JointEdit) -> bool:
-    """Whether an edit is more than changes of weights, so that a question takes longer."""
-    return bool(joint.edit.prefix or joint.edit.passages or joint.edit.memories)
+def takes_longer(lm: LanguageModel, edit: Edit) -> bool:
+    """Whether an edit is more than changes of weights, so that a question takes longer: quantised ones stay, and what
+    changes is computed beside them."""
+    hooked = any(not is_plain(owner_of(lm, name)) for name in edit.deltas)
+    return bool(hooked or edit.prefix or edit.passages or edit.memories)
 
 
 def _found(joint: JointEdit, planned: Planned, cases: Sequence[EditCase]) -> float | None:

@@ -33,8 +33,8 @@ def with_evidence(lm: LanguageModel, cases: CaseSet, number: int = EVIDENCE) -> 
     """The updates, and behind them bundled ones until there are so many: of other subjects, of the same relations
     first, and such that the model finds the old object likelier after every prompt, as it does where it is stale.
 
-    Fewer where no more are found. The own ones alone where they are as many. As many parts of as many as the own ones
-    are made together, so it is the next multiple of their number.
+    Fewer where no more are found, and the own ones alone where they are as many. As many as the own ones are made
+    together, so the whole is a multiple of their number.
     """
     own = len(cases.cases)
     if own >= number or not own:
@@ -56,4 +56,5 @@ def with_evidence(lm: LanguageModel, cases: CaseSet, number: int = EVIDENCE) -> 
                 same += place < found.same
         if own + len(added) == number:
             break
-    return Evidence(replace(cases, cases=(*cases.cases, *added)), own, same)
+    added = added[: len(added) // own * own]  # a part that is not full would be in no number that decides
+    return Evidence(replace(cases, cases=(*cases.cases, *added)), own, min(same, len(added)))

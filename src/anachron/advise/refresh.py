@@ -75,6 +75,8 @@ def refresh(
     advised = run_advice(lm, tried, ways, folder / ADVICE, settings, callbacks=callbacks)
     chosen = way or advised.advice.recommended
     if chosen == UNEDITED:
+        if (folder / UPDATE_FILE).is_file():
+            callbacks.notice(f"{folder / UPDATE_FILE} is of an earlier call, by another way; this one changes nothing")
         return Refreshed(folder, before, cases, advised)
     planned = next((one for one in ways if one.label == chosen), None)
     if planned is None:

@@ -20,21 +20,21 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.advise.balance import WEIGHTS, balances, checked_weights, with_balance
+from anachron.advise.balance import WEIGHTS, balances, checked_weights
 from anachron.advise.cost import Cost, cost_of, timed_prompts
 from anachron.advise.rule import Advice, advise, summary_of_ways
 from anachron.analysis.statistics import MIN_CLUSTERS
 from anachron.core.errors import ConfigError, DataError
-from anachron.core.facts import REPLACEMENT
+from anachron.data.updates.case_records import EditCase, left_alone
 from anachron.data.updates.cases import CaseSet
 from anachron.edit.corpus import Corpus
 from anachron.edit.plan import Planned
 from anachron.evaluate.measure import Measures
-from anachron.evaluate.measures.dated import Dating, ways_of
+from anachron.evaluate.measures.dated import Dating, has_change, ways_of
 from anachron.evaluate.measures.perplexity import HeldText, read_text
 from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.evaluate.stages import Evaluation
+from anachron.evaluate.stages import Evaluation, in_parts
 from anachron.io.files import Json, json_fingerprint
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import Kind, RunFolder, open_run
@@ -98,8 +98,7 @@ def measures_for(cases: CaseSet, fluency_tokens: int = 50) -> Measures:
     """What advice measures: probabilities, generated texts and fluency, and where an update says when its new object
     took the place of the old one, questions with dates: in a way other than the edit's own words, where one is known.
     """
-    dated = [case for case in cases.cases if case.scenario == REPLACEMENT and case.start and case.new and case.old]
-    ways = {way for case in dated for way in ways_of(case, Dating())}
+    ways = {way for case in cases.cases if has_change(case) for way in ways_of(case, Dating())}
     way = next((way for way in ("question", "prompt") if way in ways), None)
     return Measures(fluency_tokens, generate=True, dated=None if way is None else Dating(ways=(way,)))
 
@@ -159,9 +158,11 @@ def _evaluated(
     lm: LanguageModel, cases: CaseSet, ways: Sequence[Planned], folder: Path, size: int, settings: AdviceSettings,
     callbacks: Callbacks,
 ) -> Evaluation:  # fmt: skip
-    whole = replace(cases, cases=cases.cases[: len(cases.cases) // size * size])
+    whole, measures = replace(cases, cases=cases.cases[: len(cases.cases) // size * size]), settings.measures
+    if not any(map(has_change, whole.cases)):  # of all updates those that have a date are not among them
+        measures = replace(measures, dated=None)
     mode = EvaluateSettings("independent") if size == 1 else EvaluateSettings("batch", size)
-    return run_evaluation(lm, whole, ways, folder, replace(mode, measures=settings.measures), callbacks=callbacks)
+    return run_evaluation(lm, whole, ways, folder, replace(mode, measures=measures), callbacks=callbacks)
 
 
 def _affordable(
@@ -182,18 +183,22 @@ def _affordable(
         run.write_json(PILOT_FILE, {"updates": len(few.cases), "seconds": time.monotonic() - started})
     pilot = run.read_json(PILOT_FILE)
     of_update = pilot["seconds"] / pilot["updates"]
-    number = len(cases.cases)
-    left = 60 * settings.budget_minutes - pilot["seconds"]
-    while number > 1 and of_update * number * len(sizes_of(replace(settings, sizes=None), number)) > left:
-        number -= 1
-    if settings.sizes is not None:
-        number = max(number, settings.sizes[-1])
+    number = enough_for(60 * settings.budget_minutes - pilot["seconds"], of_update, len(cases.cases), settings)
     if number < len(cases.cases):
         callbacks.notice(
             f"{settings.budget_minutes:g} minutes suffice for about {number} of {len(cases.cases)} updates, at "
             f"{of_update:.1f} s an update for {len(ways)} ways; the first {number} are tried"
         )
     return replace(cases, cases=cases.cases[:number])
+
+
+def enough_for(seconds: float, of_update: float, updates: int, settings: AdviceSettings) -> int:
+    """How many of the updates may be tried in so many seconds, where each takes some at each number made together; at
+    least one, and the largest of the sizes where they are given."""
+    number = updates
+    while number > 1 and of_update * number * len(settings.sizes or sizes_of(settings, number)) > seconds:
+        number -= 1
+    return number if settings.sizes is None else max(number, settings.sizes[-1])
 
 
 def _costs(
@@ -234,23 +239,37 @@ def _judged(
     """
     named = [UNEDITED, *(one.label for one in ways)]  # those of an earlier call with more ways are left out
     unedited = costs[0, UNEDITED]
-    tables, advice, oracle = [], None, None
+    tables, advice = [], None
     for size, evaluation in done.items():
-        found = balances(evaluation.tables, settings.weights).filter(pl.col("way").is_in(named))
-        if size == 1 and ALONE in named:
-            oracle = found.filter(pl.col("way") == ALONE).with_columns(way=pl.lit(ORACLE))
-        elif oracle is not None:
-            beside = oracle.filter(pl.col("case_id").is_in(found["case_id"].implode()))
-            found = with_balance(pl.concat([found, beside]), settings.weights)
+        kept = _left_alone(tried.cases, size)
+        found = _balances(evaluation, kept, settings).filter(pl.col("way").is_in(named))
+        oracle = size > 1 and 1 in done and ALONE in named
+        if oracle:  # on the same updates, and the same facts beside them
+            alone = _balances(done[1], kept, settings).filter(pl.col("way") == ALONE).with_columns(way=pl.lit(ORACLE))
+            found = pl.concat([found, alone.filter(pl.col("case_id").is_in(found["case_id"].implode()))])
         if len(tried.cases) // size >= MIN_CLUSTERS and size > 1:
             parts = {case.case_id: f"part {place // size}" for place, case in enumerate(tried.cases)}
             found = found.with_columns(cluster=pl.col("case_id").replace_strict(parts, return_dtype=pl.String))
         of_size = {way: costs[size, way] for way in named if (size, way) in costs} | {UNEDITED: unedited}
         totals = {way: cost.total(settings.questions, unedited) for way, cost in of_size.items()}
-        advice = advise(found, totals, {ORACLE: TOLD} if size > 1 and oracle is not None else {})
+        advice = advise(found, totals, {ORACLE: TOLD} if oracle else {})
         tables.append(_with_costs(summary_of_ways(found), of_size, totals, advice, size))
     assert advice is not None
     return pl.concat(tables), advice
+
+
+def _left_alone(cases: Sequence[EditCase], size: int) -> pl.DataFrame:
+    """The neighbours that no update of the same edit is about: ``case_id, kind, number``."""
+    rows = [
+        (case.case_id, kind, number) for part in in_parts(cases, size) for case, kind, number, _ in left_alone(part)
+    ]
+    return pl.DataFrame(rows, schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64}, orient="row")
+
+
+def _balances(evaluation: Evaluation, kept: pl.DataFrame, settings: AdviceSettings) -> pl.DataFrame:
+    """`balances` by these neighbours alone: that another update of an edit came true is no damage."""
+    neighbours = evaluation.tables["neighbours"].join(kept, on=kept.columns, how="semi", maintain_order="left")
+    return balances({**evaluation.tables, "neighbours": neighbours}, settings.weights)
 
 
 def _with_costs(

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 SAMPLE = 200  # questions that are timed
 
 
-def steps_of(lm: LanguageModel, facts: "CheckedFacts", measures: Measures, ways: int) -> list[str]:
+def steps_of(lm: LanguageModel, facts: "CheckedFacts", measures: Measures, ways: int, evidence: int) -> list[str]:
     """The steps in words, one a line, with the times of what is asked: how many facts are stale is not known yet, so
     those of the advice are for each, by the time that a bundled update takes. measures: of the advice. ways: how many.
+    evidence: how many updates are tried at least.
     """
     asked = with_enough_decoys(facts.data, ALIKE).statements()
     questions = asked.height
@@ -31,12 +32,13 @@ def steps_of(lm: LanguageModel, facts: "CheckedFacts", measures: Measures, ways:
     started = time.perf_counter()
     measure(lm, load_cases(MINI_UPDATES, limit=1).cases, measures)
     tried = time.perf_counter() - started
+    beside = f", and on bundled updates that the model lacks too until they are {evidence}" if evidence else ""
     bundled = load_dataset("mini", limit=BUNDLED_FACTS).table.height
     return [
         f"1. check {counted(facts.data.facts, 'fact')}: {questions:,} questions, {_time(each * questions)}",
         "2. make updates of what is stale (stale.csv)",
-        f"3. try {counted(ways, 'way')} on them: of each stale fact {_time(tried * ways)}, for each number of updates "
-        "made together, and what making the updates takes; --budget-minutes bounds it",
+        f"3. try {counted(ways, 'way')} on them{beside}: {_time(tried * ways)} an update and number of updates made "
+        "together, and what making the updates takes; --budget-minutes bounds it",
         "4. make the updates by the way that is recommended",
         f"5. check the same facts again, {_time(each * questions)}, and {BUNDLED_FACTS} bundled facts before and "
         f"after, {_time(2 * each * bundled)}",

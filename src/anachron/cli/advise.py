@@ -18,14 +18,13 @@ from anachron.cli.options import (
     split_commas,
     update_counts,
 )
-from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.output import on_screen, print_json, say, stdout, tell_updates_left_out
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
 
 if TYPE_CHECKING:
     from anachron.advise.evidence import Evidence
     from anachron.advise.run import AdviceSettings
     from anachron.data.updates.cases import CaseSet
-    from anachron.evaluate.editing import MethodChoice
     from anachron.lm.model import LanguageModel
 
 
@@ -117,21 +116,6 @@ def _weights(given: list[str] | None) -> dict[str, float]:
     return weights
 
 
-def searching_own(choice: "MethodChoice") -> "MethodChoice":
-    """Stores hold the updates and the user's own passages, unless another number of bundled sentences is set: these
-    would say the very facts by which damage is measured."""
-    from anachron.edit.methods import method_named
-    from anachron.edit.plan import parse_method
-
-    known = method_named("RETRIEVAL")
-    reading = [name for name in choice.methods if method_named(parse_method(name)[0]).reads_passages]
-    given = choice.changes_of(known.name)
-    if not reading or "distractors" in given:
-        return choice
-    others = {name: values for name, values in choice.changes.items() if method_named(name) is not known}
-    return replace(choice, changes={**others, known.name: {**given, "distractors": 0}})
-
-
 def advise(
     *,
     model: ModelArgument,
@@ -157,9 +141,10 @@ def advise(
     from anachron.advise.ways import default_ways
 
     cases = selected.load(updates)
+    tell_updates_left_out(cases.left_out)
     tried.fixed()  # what is wrong is said before anything is loaded
     names = split_commas(tried.ways) if tried.ways is not None else default_ways(cases)
-    choice = searching_own(needs.or_own_text(model).choose(names, model))
+    choice = needs.or_own_text(model).choose(names, model)
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
     evidence = tried.with_evidence(lm, cases)

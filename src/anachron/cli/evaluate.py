@@ -20,7 +20,7 @@ from anachron.cli.options import (
     split_commas,
     update_counts,
 )
-from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.output import on_screen, print_json, say, stdout, tell_updates_left_out
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
 from anachron.edit.methods import METHODS
 
@@ -206,7 +206,6 @@ def evaluate(
 
 
 def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int]", out: Path) -> None:
-    from anachron.data.updates.cases import BEYOND_LIMIT
     from anachron.report.edits.dated import portability_table
     from anachron.report.edits.evaluated import REPORT
     from anachron.report.edits.paired_tests import paired_tests_table
@@ -228,9 +227,7 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
         say(f"asked about the past up to the change, since nothing says when the old object ended: {_updates(count)}")
     if count := evaluated.record["past_wordings_unknown"]:
         say(f"paraphrases asked in the present tense about the past, as no past wording is known: {_updates(count)}")
-    for reason, count in left_out.items():
-        if reason != BEYOND_LIMIT:
-            say(f"left out: {_updates(count)}, {reason}")
+    tell_updates_left_out(left_out)
     for note in evaluated.notes:
         say(note)
     say(f"run folder: {out}; tables{' and figures' if any((out / REPORT).glob('*.svg')) else ''}: {out / REPORT}")

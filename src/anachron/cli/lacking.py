@@ -8,7 +8,7 @@ import typer
 from anachron.cli.edit_options import StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions
-from anachron.cli.output import print_json, say, stdout
+from anachron.cli.output import print_json, say, stdout, tell_updates_left_out
 from anachron.cli.outputs import FILE
 
 TOO_MANY = 1
@@ -58,6 +58,7 @@ def updates(
     if lacking is not None and lacking.suffix != ".jsonl":
         raise ConfigError(f"--lacking {lacking}: the updates are always written as .jsonl; choose such a name")
     cases = selected.load(updates)
+    tell_updates_left_out(cases.left_out)
     lm = asked.load(model, loading)
     found = lacking_updates(lm, cases, out)
     if lacking is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.advise import AdviceOptions, searching_own
+from anachron.cli.advise import AdviceOptions
 from anachron.cli.edit_options import MethodOptions, StyleOptions
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
@@ -103,15 +103,16 @@ def _checked(
 
 
 def _saved(lm: Any, made: Any, folder: Path) -> bool:
-    """Whether the updated model lies in the folder: written now, or by an earlier call of this command."""
-    from anachron.edit.storage import save_edited_model
+    """Whether the updated model lies in the folder: written now, or by an earlier call of this command. Raises
+    `ConfigError` for a folder with something else."""
+    from anachron.edit.storage import is_edited_model, save_edited_model
 
     if made is None:
         return False
     if made.prefix or made.passages or made.memories:
         say(f"no model is saved in {folder}: the update is not in weights alone; use it with --edit")
         return False
-    if not folder.is_dir() or not any(folder.iterdir()):
+    if not is_edited_model(folder, made):
         save_edited_model(lm, made, folder)
     return True
 
@@ -125,7 +126,7 @@ def _preparing(
     def prepare(cases: Any) -> Any:
         tell_notes(cases.notes)
         wanted = tuple(dict.fromkeys([*(names or default_ways(cases)), *([way] if way else [])]))
-        choice = searching_own(needs.choose(wanted, model))
+        choice = needs.choose(wanted, model)
         found = tried.with_evidence(lm, cases)
         settings = tried.settings(found.cases, found.own)
         ways, _ = needs.prepare(lm, choice, found.cases, settings.measures, quiet=False, tell=True)
@@ -141,7 +142,8 @@ def _tell_steps(lm: Any, facts: "CheckedFacts", tried: AdviceOptions, named: tup
 
     like = load_cases(MINI_UPDATES, limit=1)
     measures = tried.settings(like, 1).measures
-    for line in steps_of(lm, facts, measures, len(named or default_ways(like)) + 1):  # one is nothing
+    ways = len(named or default_ways(like)) + 1  # one is nothing
+    for line in steps_of(lm, facts, measures, ways, tried.evidence):
         stdout().print(line, markup=False, soft_wrap=True)
 
 

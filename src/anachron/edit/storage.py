@@ -21,12 +21,13 @@ from anachron.edit.base import (
     require_finite,
 )
 from anachron.edit.tensors import read_tensors, write_tensors
-from anachron.io.files import Json, versions, write_json, write_manifest
+from anachron.io.files import Json, read_json, versions, write_json, write_manifest
 from anachron.lm.model import LanguageModel
 from anachron.lm.saving import new_folder, write_folder
 from anachron.lm.sites import is_plain
 
 FORMAT = "anachron edit 1"
+ABOUT_MODEL = "anachron_edit.json"  # in the folder of an edited model
 GIVE = "give a file that anachron edit --out or save_edit wrote"
 KINDS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -169,7 +170,15 @@ def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None
         with edited(lm, edit):
             write_folder(lm, temporary)
         about = {"model": edit.model, "name": lm.name, "about": edit.about, "versions": versions()}
-        write_json(temporary / "anachron_edit.json", about)
+        write_json(temporary / ABOUT_MODEL, about)
+
+
+def is_edited_model(folder: Path, edit: Edit) -> bool:
+    """Whether a folder is one that `save_edited_model` wrote of this edit."""
+    if not (file := folder / ABOUT_MODEL).is_file():
+        return False
+    known = read_json(file)
+    return bool(known.get("model") == edit.model and known.get("about") == edit.about)
 
 
 def describe(edit: Edit) -> dict[str, Any]:

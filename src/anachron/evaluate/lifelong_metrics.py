@@ -12,7 +12,7 @@ import polars as pl
 
 from anachron.analysis.statistics import interval_cells, t_mean
 from anachron.core.errors import DataError
-from anachron.data.updates.case_records import EditCase, numbered_neighbours, prompts_of
+from anachron.data.updates.case_records import EditCase, left_alone
 from anachron.evaluate.measures.dated_metrics import dated_metrics
 from anachron.evaluate.metrics import BOUNDED, METRICS, MORE_METRICS, in_order, summarise, update_metrics
 from anachron.evaluate.results import KEYS, METHOD, STAGE, UNEDITED
@@ -68,15 +68,8 @@ def locality(neighbours: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFram
     edits (but for those that only a failed update has); without the prompts of updates. Columns ``before`` and
     ``after`` are the p of the true object.
     """
-    cases = list(cases)
-    updated = {prompt for case in cases for prompt in prompts_of(case)}
     prompts = pl.DataFrame(
-        [
-            (case.case_id, kind, number, fact.prompt)
-            for case in cases
-            for kind, number, fact in numbered_neighbours(case)
-            if fact.prompt not in updated
-        ],
+        [(case.case_id, kind, number, fact.prompt) for case, kind, number, fact in left_alone(list(cases))],
         schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "prompt": pl.String},
         orient="row",
     )

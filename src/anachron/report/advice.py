@@ -6,9 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from anachron.advise.balance import PARTS
+from anachron.advise.balance import BALANCE, PARTS
 from anachron.advise.rule import in_words
 from anachron.advise.run import ORACLE, Advised
+from anachron.analysis.plots.words import counted
 from anachron.analysis.statistics import MIN_CLUSTERS
 from anachron.data.updates.case_records import EditCase
 from anachron.evaluate.results import UNEDITED, method_label
@@ -30,7 +31,7 @@ LABEL, LINE = 220, 16  # of a way's name and numbers beside its point
 NOTES = (
     "× 100, mean [95 % interval] over updates. Present: the new object likelier than the old one, and generated, as "
     "asked and in other words. Past kept: the old one still likelier on dates before the change. Others kept: facts "
-    "beside the update with at least half of their probability. Balance: the weighted mean. The oracle is told which "
+    "beside the updates with at least half of their probability. Balance: the weighted mean. The oracle is told which "
     "fact is asked; what it lacks are errors of reading.",
     "seconds, MB: to make all updates of the row together; ms a question: eight tokens of an answer, one at a time; "
     "own passage found: for the prompts of updates; what is missing are errors of retrieval.",
@@ -74,7 +75,8 @@ def _costs(row: Json) -> tuple[str, ...]:
 
 
 def advice_lines(found: Advised) -> list[str]:
-    """The advice in words, the leads that it stands on, and which ways were not judged, and why."""
+    """The advice in words, the leads that it stands on, parts that are not known of all updates, and which ways were
+    not judged, and why."""
     advice = found.advice
     lines = [f"for {found.size:,} updates: {advice.words}"]
     for row in advice.leads.iter_rows(named=True):
@@ -86,6 +88,10 @@ def advice_lines(found: Advised) -> list[str]:
     if found.size > 1 and (edits := found.summary["edits"]) < MIN_CLUSTERS:
         made = "1 edit" if edits == 1 else f"{edits} edits"
         lines.append(f"  of {made} of {found.size:,} updates: the intervals hold for these, others may differ by more")
+    row = found.ways.row(by_predicate=(pl.col("size") == found.size) & (pl.col("way") == UNEDITED), named=True)
+    for part in PARTS:
+        if 0 < (known := row[f"{part}_n"]) < (of := row[f"{BALANCE}_n"]):
+            lines.append(f"  {part}: known of {known:,} of {counted(of, 'update')}, and weighed in these alone")
     lines += [f"  not judged: {_way(way)}, {reason}" for way, reason in advice.not_judged.items()]
     return lines
 

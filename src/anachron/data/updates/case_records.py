@@ -4,14 +4,14 @@ Also what an update is asked: its own prompts, and the facts beside it that it m
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.core.facts import REPLACEMENT
-from anachron.core.sameness import same_name
+from anachron.core.sameness import name_key, same_name
 from anachron.io.files import Json
 
 SLOT = "{}"  # where the subject stands in a prompt, for files that say so
@@ -268,6 +268,16 @@ def numbered_neighbours(case: EditCase) -> Iterator[tuple[str, int, NeighbourFac
     for kind, facts in (("nearest", case.nearest), ("random", case.random)):
         for number, fact in enumerate(facts):
             yield kind, number, fact
+
+
+def left_alone(cases: Collection[EditCase]) -> Iterator[tuple[EditCase, str, int, NeighbourFact]]:
+    """The `numbered_neighbours` of updates that are made together, with their update, but for those that a prompt of
+    one of these asks about: that one is to change them."""
+    changed = {name_key(prompt) for case in cases for prompt in prompts_of(case)}
+    for case in cases:
+        for kind, number, fact in numbered_neighbours(case):
+            if name_key(fact.prompt) not in changed:
+                yield case, kind, number, fact
 
 
 def wrong_object(case: EditCase, fact: NeighbourFact) -> str | None:

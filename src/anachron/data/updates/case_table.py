@@ -252,7 +252,7 @@ def _template(row: Mapping[str, Any], kind: str | None) -> str:
 
 
 def _conflicts(rows: Mapping[int, tuple[dict[str, Any], Json]]) -> Iterator[Fault]:
-    """Rows of one prompt that make different objects true."""
+    """Rows of one prompt that make different objects true, or the same one in place of the same other."""
     first: dict[str, tuple[int, str]] = {}
     for number, (values, wording) in rows.items():
         prompt, new = wording["update_prompt"], values["new"]
@@ -260,6 +260,8 @@ def _conflicts(rows: Mapping[int, tuple[dict[str, Any], Json]]) -> Iterator[Faul
         if not same_name(new, other):
             said = f"{new!r} is to follow {prompt.removesuffix(BLANK).rstrip()!r}, but in row {before} {other!r} is"
             yield Fault(number, "new", f"{said}; keep one of the two rows")
+        elif number != before and same_name(values["old"], rows[before][0]["old"]):
+            yield Fault(number, "", f"row {before} says the same; keep one of the two rows")
 
 
 def _records(rows: Iterable[tuple[dict[str, Any], Json]], subjects: Collection[str]) -> Iterator[Json]:

@@ -1,7 +1,7 @@
 """RETRIEVAL: of a store of passages, those nearest to a prompt are put before it; no weight is changed.
 
 What WikiBigEdit (Thede and others, 2025) finds hard to beat. The store holds the sentence of each update, as PROMPT
-puts it before every prompt, sentences of bundled facts about other subjects, and passages of the user's own.
+puts it before every prompt, passages of the user's own and, if wanted, sentences of bundled facts about other subjects.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class RetrievalSettings:
 
     k: int = 3
     stale: bool = False
-    distractors: int = 500
+    distractors: int = 0
 
 
 def retrieval(

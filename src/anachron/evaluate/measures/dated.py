@@ -120,11 +120,14 @@ def settled(dating: Dating, case_set: CaseSet) -> Dating:
     return replace(dating, until=case_set.latest_change or str(max(changes, key=lambda date: date.last_day)))
 
 
+def has_change(case: EditCase) -> bool:
+    """Whether dated questions can be asked about an update."""
+    return bool(case.scenario == REPLACEMENT and case.start and case.new and case.old)
+
+
 def _changed(case: EditCase) -> Date | None:
     """T of an update that dated questions can be asked about."""
-    if case.scenario != REPLACEMENT or not (case.start and case.new and case.old):
-        return None
-    return as_date(case.start)
+    return as_date(case.start) if case.start and has_change(case) else None
 
 
 def dated_questions(case: EditCase, dating: Dating) -> list[DatedQuestion]:
