@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
-from anachron.wikidata.reading.times import GREGORIAN, JULIAN, TimeValue, read_time
+from anachron.wikidata.reading.times import GREGORIAN, TimeValue, read_time
 
+JULIAN = "http://www.wikidata.org/entity/Q1985786"
 FIRST_DAY = 1721425.5  # Julian day of 1 January of year 1, Gregorian
 
 

@@ -72,24 +72,17 @@ def cost_of(
             seconds = time.perf_counter() - started
         if not joint.seconds:
             return asdict(Cost(reason=next(iter(joint.failed.values()), "no update could be made")))
-        same = None if unedited is None or takes_longer(lm, joint.edit) else unedited.milliseconds
-        return asdict(_under(lm, planned, joint, cases, prompts, text, Cost(seconds, memory.bytes, same)))
+        method = method_named(planned.method)
+        takes_back = not any(part.changes_weights for part in method.parts or (method,))
+        took = None if unedited is None or takes_longer(lm, joint.edit) else unedited.milliseconds
+        with edited(lm, joint.edit, check=False):
+            took = _milliseconds(lm, prompts) if took is None else took
+            reads = None if joint.edit.passages else _perplexity(lm, text)  # running text is shown no passages
+        return asdict(Cost(seconds, memory.bytes, took, takes_back, reads, _found(joint, planned, cases)))
     except Exception as error:
         if (failure := failure_of(error)) is None:
             raise
         return asdict(Cost(reason=str(failure)))
-
-
-def _under(
-    lm: LanguageModel, planned: Planned, joint: JointEdit, cases: Sequence[EditCase], prompts: Sequence[str],
-    text: HeldText | None, made: Cost,
-) -> Cost:  # fmt: skip
-    method = method_named(planned.method)
-    takes_back = not any(part.changes_weights for part in method.parts or (method,))
-    with edited(lm, joint.edit, check=False):
-        took = made.milliseconds if made.milliseconds is not None else _milliseconds(lm, prompts)
-        reads = None if joint.edit.passages else _perplexity(lm, text)  # running text is shown no passages
-    return Cost(made.seconds, made.memory, took, takes_back, reads, _found(joint, planned, cases))
 
 
 def takes_longer(lm: LanguageModel, edit: Edit) -> bool:

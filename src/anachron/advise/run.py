@@ -15,7 +15,7 @@ updates.
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -275,22 +275,15 @@ def _balances(evaluation: Evaluation, kept: pl.DataFrame, settings: AdviceSettin
 def _with_costs(
     table: pl.DataFrame, costs: Mapping[str, Cost], totals: Mapping[str, float], advice: Advice, size: int
 ) -> pl.DataFrame:
-    none = Cost()
-    of_way = [costs.get(way, none) for way in table["way"]]
-    beside = pl.DataFrame(
-        {
-            "seconds": [cost.seconds for cost in of_way], "memory": [cost.memory for cost in of_way],
-            "milliseconds": [cost.milliseconds for cost in of_way], "cost": [totals.get(way) for way in table["way"]],
-            "perplexity": [cost.perplexity for cost in of_way], "takes_back": [cost.takes_back for cost in of_way],
-            "found": [cost.found for cost in of_way],
-            "not_judged": [advice.not_judged.get(way) for way in table["way"]],
-        },
-        schema={
-            "seconds": pl.Float64, "memory": pl.Int64, "milliseconds": pl.Float64, "cost": pl.Float64,
-            "perplexity": pl.Float64, "takes_back": pl.Boolean, "found": pl.Float64, "not_judged": pl.String,
-        },
-    )  # fmt: skip
-    rows = pl.concat([table, beside], how="horizontal")
+    beside = [
+        asdict(costs.get(way, Cost())) | {"cost": totals.get(way), "not_judged": advice.not_judged.get(way)}
+        for way in table["way"]
+    ]
+    schema = {
+        "seconds": pl.Float64, "memory": pl.Int64, "milliseconds": pl.Float64, "cost": pl.Float64,
+        "perplexity": pl.Float64, "takes_back": pl.Boolean, "found": pl.Float64, "not_judged": pl.String,
+    }  # fmt: skip
+    rows = pl.concat([table, pl.DataFrame(beside, schema=schema)], how="horizontal")
     rows = rows.join(advice.leads.drop("updates"), on="way", how="left", maintain_order="left")
     return rows.select(pl.lit(size, pl.Int64).alias("size"), pl.all())
 

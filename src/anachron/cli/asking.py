@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from anachron.cli.commands import SERVER
-from anachron.cli.options import PriceIn, PriceOut
+from anachron.cli.options import ModelOptions, PriceIn, PriceOut
 from anachron.cli.output import on_screen, say, stdout
+from anachron.core.errors import ConfigError
 from anachron.io.servers import Server
 
 if TYPE_CHECKING:
-    from anachron.cli.options import ModelOptions
     from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
     from anachron.io.jobs import Callbacks
     from anachron.probe.ask.asking import AskSettings
@@ -78,7 +78,6 @@ class AnswerOptions:
         return {}
 
     def _prices(self) -> "Prices | None":
-        from anachron.core.errors import ConfigError
         from anachron.probe.ask.budget import Prices
 
         if (self.price_in is None) != (self.price_out is None):
@@ -141,7 +140,6 @@ class Models:
         earlier run, whose scores are taken over; `ConfigError` where a model only answers."""
         assert self.place is not None  # but where only the cost is told
         if self.answers is not None:
-            from anachron.core.errors import ConfigError
             from anachron.probe.ask.run import ANSWERS
             from anachron.probe.backends import open_answerer
             from anachron.probe.by_answers import ByAnswers

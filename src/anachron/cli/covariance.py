@@ -10,6 +10,7 @@ from anachron.cli.commands import SELDOM, setting
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, layer_numbers, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,6 @@ class SourceOptions:
 
     def open(self) -> "Corpus | str":
         """The text, or `AUTO`. Raises `ConfigError` where there is none."""
-        from anachron.core.errors import ConfigError
         from anachron.edit.corpus import AUTO, open_corpus
 
         if self.corpus is None:
@@ -147,8 +147,6 @@ def _check_import(
     collecting: CollectOptions,
 ) -> None:  # fmt: skip
     """Raise `ConfigError` for what does not go with statistics that are there already."""
-    from anachron.core.errors import ConfigError
-
     if corpus is not None:
         raise ConfigError("give either --corpus or --import, not both")
     if layers is not None and modules is not None:
@@ -182,7 +180,6 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 
 def _factors(text: str) -> tuple[str, ...]:
-    from anachron.core.errors import ConfigError
     from anachron.edit.covariance.prepare import FACTORS
 
     factors = {"both": FACTORS, "none": ()}.get(text, (text,))

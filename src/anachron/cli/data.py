@@ -21,7 +21,8 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import print_json, say, stdout
 from anachron.cli.outputs import FILE
-from anachron.core.contexts import Sampling
+from anachron.core.contexts import Sampling, sampling_named
+from anachron.core.errors import ConfigError
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +44,6 @@ def contexts(
 
     Example: anachron contexts --start 2009-01-20 --end 2017-01-20
     """
-    from anachron.core.contexts import sampling_named
     from anachron.core.periods import Period
     from anachron.core.several_periods import contexts_of_periods
 
@@ -72,7 +72,6 @@ def datasets(
     """
     from dataclasses import asdict
 
-    from anachron.core.errors import ConfigError
     from anachron.data.bundled.listings import CHANGES, DATASETS, UPDATES
 
     if (name is None) != (out is None):
@@ -115,7 +114,6 @@ def audit(
 
     Example: anachron audit mini --tokenizer demo
     """
-    from anachron.core.errors import ConfigError
     from anachron.lm.formats import Format
     from anachron.probe.prefixes import prefix_text
 

@@ -11,7 +11,8 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions
 from anachron.cli.output import print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, FOLDER
-from anachron.edit.methods import METHODS
+from anachron.core.errors import ConfigError
+from anachron.edit.methods import METHODS, method_named
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,8 +88,6 @@ def edit(
 
 def _chosen(needs: MethodOptions, method: str, model: str, save_model: Path | None) -> "MethodChoice":
     """The method of this name; refused where no model can be saved that it has edited."""
-    from anachron.core.errors import ConfigError
-    from anachron.edit.methods import method_named
     from anachron.edit.plan import parse_method
 
     choice = needs.choose((method,), model)
@@ -162,7 +161,6 @@ def _print(
 
 def _check_outputs(out: Path, save_model: Path | None) -> None:
     """Raise `ConfigError` for what could not be written, before anything is made."""
-    from anachron.core.errors import ConfigError
     from anachron.lm.saving import require_new
 
     if out.suffix != ".safetensors":

@@ -10,6 +10,7 @@ import typer
 from anachron.cli.commands import MODEL, setting
 from anachron.cli.options import FormatOption, ModelOptions, TemplateOption
 from anachron.cli.output import on_screen, say
+from anachron.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +93,6 @@ class MethodOptions:
 
     def choose(self, methods: "Sequence[str]", model: str) -> "MethodChoice":
         """The methods with what they need, checked without the model of this name, as far as that goes."""
-        from anachron.core.errors import ConfigError
         from anachron.evaluate.editing import choose_methods
 
         for option, value in (("--tune-minutes", self.tune_minutes), ("--set tune_trials", self.tune_trials)):
@@ -154,7 +154,6 @@ class StyleOptions:
 
     def load(self, name: str, loading: ModelOptions) -> Any:
         """The model, asked in this format. Raises `ConfigError` for options that do not go together."""
-        from anachron.core.errors import ConfigError
         from anachron.lm.formats import Format
         from anachron.lm.generation import update_style
         from anachron.probe.backends import read_template
@@ -169,8 +168,6 @@ class StyleOptions:
 
 def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:
     """``METHOD.NAME=VALUE`` as method -> name -> value; a value that is no JSON is a text."""
-    from anachron.core.errors import ConfigError
-
     changes: dict[str, dict[str, Any]] = {}
     for text in given or []:
         left, equals, value = text.partition("=")
@@ -185,8 +182,6 @@ def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:
 
 
 def _site_names(given: list[str] | None) -> dict[str, str]:
-    from anachron.core.errors import ConfigError
-
     sites: dict[str, str] = {}
     for text in given or []:
         name, equals, value = text.partition("=")

@@ -14,6 +14,7 @@ from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions, ReadingOpti
 from anachron.cli.output import print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_RUN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
+from anachron.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from anachron.io.jobs import Callbacks
@@ -73,7 +74,6 @@ class ChangeOptions(ReadingOptions):
 
     def limits(self) -> dict[str, Any]:
         """``claim`` and ``released`` as months, and ``min_judged``. Raises `ConfigError` where they do not fit."""
-        from anachron.core.errors import ConfigError
         from anachron.probe.horizon.leak import check_claim
 
         found = {"claim": _month("--claim", self.claim), "released": _month("--released", self.released)}
@@ -134,7 +134,6 @@ def horizon(
 
     Example: anachron horizon demo --out runs/horizon
     """
-    from anachron.core.errors import ConfigError
     from anachron.io.jobs import Callbacks
     from anachron.probe.by_answers import cost_of_changes
     from anachron.probe.horizon.find import ASKED, find_horizon, is_horizon, read_horizon
@@ -171,7 +170,6 @@ def _end(found: "list[FoundHorizon]") -> None:
 def _month(option: str, text: str | None) -> int | None:
     """Months since the year 0. Raises `ConfigError` for what is no month."""
     from anachron.core.dates import Date
-    from anachron.core.errors import ConfigError, DataError
     from anachron.probe.horizon.changes import month_of
 
     try:

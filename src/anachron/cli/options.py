@@ -284,14 +284,11 @@ Instructions = Annotated[
 
 def instructions_in(path: Path | None) -> str | None:
     """The text of such a file. Raises `ConfigError` where it cannot be read or is empty."""
-    from anachron.core.errors import ConfigError
+    from anachron.io.files import read_text
 
     if path is None:
         return None
-    try:
-        text = path.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--instructions {path} cannot be read as text: {error}") from None
+    text = read_text(path, "--instructions").strip()
     if not text:
         raise ConfigError(f"--instructions {path} is empty; leave the option out for ours")
     return text
@@ -365,8 +362,6 @@ def update_counts(option: str, text: str) -> tuple[int, ...]:
 
 def layer_numbers(text: str) -> list[int]:
     """Layers written as 3, 1,2,3 or 3-8, each once. Raises `ConfigError` for anything else."""
-    from anachron.core.errors import ConfigError
-
     numbers: list[int] = []
     for part in split_commas(text) or ("",):
         first, dash, last = part.partition("-")

@@ -23,10 +23,10 @@ from typer.models import ArgumentInfo
 
 from anachron.core.errors import ConfigError, DataError
 from anachron.io.servers import public_url
+from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:
     from anachron.io.files import Json
-    from anachron.io.stores import Place
 
 
 def _nothing(out: "Place") -> Iterable["Place"]:
@@ -126,8 +126,6 @@ def guarded(
     if not outputs:
         yield
         return
-    from anachron.io.stores import place
-
     inputs = _inputs(annotations, values)
     paths = [(name, place(value)) for name, given in inputs.items() for value in given if _is_path(name, value)]
     seen: dict[Any, str] = {_real(path): name for name, path in paths}
@@ -195,8 +193,6 @@ def _real(path: "Place") -> Any:
 
 def _named_place(value: "Place | str") -> "Place":
     """Where an output lies, by a path that ends in its name: ``.`` and ``..`` do not."""
-    from anachron.io.stores import place
-
     out = place(value)
     return out.resolve() if isinstance(out, Path) and out.name in ("", "..") else out
 

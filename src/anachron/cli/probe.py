@@ -21,6 +21,7 @@ from anachron.cli.options import (
 from anachron.cli.output import print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import DEFAULT_RUN, FILE, NAMED_RUN
 from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
+from anachron.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from anachron.data.dataset import Dataset
@@ -116,7 +117,6 @@ def probe(
 
     Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
     """
-    from anachron.core.errors import ConfigError
     from anachron.data.own.files import is_fact_file
     from anachron.probe.backends import backend_named
     from anachron.probe.runs import recorded_as_of
@@ -146,7 +146,6 @@ def probe(
 
 def _with_more(models: Models, data: "Dataset", decoys: int | None, wordings: bool, seed: int) -> "Dataset":
     """The data set with what else is asked about its facts."""
-    from anachron.core.errors import ConfigError
     from anachron.data.decoys import with_decoys
     from anachron.data.wordings import with_wordings
 

@@ -11,6 +11,7 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag
 from anachron.cli.output import print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, FOLDER
+from anachron.io.stores import place
 
 RunArgument = Annotated[Path, typer.Argument(help="Run folder.")]
 
@@ -32,7 +33,6 @@ def list_(
 
     Example: anachron runs list
     """
-    from anachron.io.stores import place
     from anachron.report.runs import list_runs
     from anachron.report.terminal.runs import run_lines
 
@@ -55,7 +55,6 @@ def show(
 
     Example: anachron runs show runs/gpt2
     """
-    from anachron.io.stores import place
     from anachron.report.runs import describe_run, open_kept, settings_in_words
     from anachron.report.terminal.runs import run_lines
 

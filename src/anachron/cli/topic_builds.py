@@ -8,9 +8,9 @@ from anachron.cli.output import on_screen
 from anachron.cli.topic_options import TopicOptions, told
 from anachron.cli.wikidata_topic import print_fetched
 from anachron.core.errors import ConfigError
+from anachron.io.stores import Place, refuse_stores
 
 if TYPE_CHECKING:
-    from anachron.io.stores import Place
     from anachron.wikidata.selection.rules import Selection
     from anachron.wikidata.topic.choose import Topic
     from anachron.wikidata.topic.days import Days
@@ -68,8 +68,6 @@ def _settings(options: TopicOptions, popularity: bool, **more: Any) -> "TopicSet
 
 def local(out: "Place | str") -> Path:
     """A place of this machine, on which a topic is kept. Raises `ConfigError` for a store."""
-    from anachron.io.stores import refuse_stores
-
     refuse_stores(out)
     return Path(str(out))
 

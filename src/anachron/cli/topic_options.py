@@ -8,6 +8,8 @@ import typer
 
 from anachron.cli.commands import COMMON, TOPIC
 from anachron.cli.options import LABELS, split_commas
+from anachron.cli.output import say
+from anachron.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from anachron.wikidata.topic.choose import Topic
@@ -63,7 +65,6 @@ class TopicOptions:
 
         Raises `ConfigError` where one of them is given without a topic, and as `anachron.wikidata.topic.choose`.
         """
-        from anachron.core.errors import ConfigError
         from anachron.wikidata.topic.choose import topic_of
 
         if self.topic_ is not None:
@@ -75,7 +76,6 @@ class TopicOptions:
 
     def settings(self, **more: Any) -> "TopicSettings":
         """How the topic is fetched. more: the settings that are no options of this group; None for the default."""
-        from anachron.cli.output import say
         from anachron.wikidata.fetching.web import FetchSettings
         from anachron.wikidata.topic.fetch import TopicSettings
         from anachron.wikidata.topic.site import Site
@@ -113,7 +113,6 @@ class TopicInParts(TopicOptions):
 
     def topic(self) -> "Topic":
         """The topic. Raises `ConfigError` where none or several are said, and as `anachron.wikidata.topic.choose`."""
-        from anachron.core.errors import ConfigError
         from anachron.io.files import read_text
         from anachron.wikidata.topic.choose import Topic, items_of, topic_of
 
@@ -134,8 +133,6 @@ class TopicInParts(TopicOptions):
 
 def told(topic: "Topic") -> "Topic":
     """The topic, when its query has been printed."""
-    from anachron.cli.output import say
-
     if (query := topic.sparql()) is not None:
         say(query.rstrip())
     return topic

@@ -1,6 +1,6 @@
 """The command ``train-mend``."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,8 +108,6 @@ def train_mend(
 
     Example: anachron train-mend gpt2 --updates train.parquet --without judged.parquet --out gpt2-mend.safetensors
     """
-    from dataclasses import replace
-
     from anachron.edit.methods.mend import last_blocks
     from anachron.edit.training.train import train_mend as train
     from anachron.lm.sites import find_sites

@@ -26,10 +26,10 @@ from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout
 from anachron.cli.outputs import FILE, UPDATES
 from anachron.cli.topic_builds import fetched_days, topic_folder
 from anachron.cli.topic_options import TopicOptions
-from anachron.io.stores import place
+from anachron.core.errors import ConfigError
+from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:
-    from anachron.io.stores import Place
     from anachron.wikidata.updates.build import Built, UpdateSettings
 
 OldSnapshot = Annotated[Path | None, typer.Option("--old", help="The earlier snapshot, made by wikidata ingest.")]
@@ -118,7 +118,6 @@ def updates(
 
     Example: anachron build updates --old SNAPSHOT-2021 --new SNAPSHOT-2023 --out updates.parquet
     """
-    from anachron.core.errors import ConfigError
     from anachron.text.cloze import read_cloze
     from anachron.wikidata.updates.build import build_updates, check_out
     from anachron.wikidata.updates.redirects import read_redirects
@@ -168,8 +167,6 @@ def _tell(built: "Built", target: "Place", json_: bool, new: Path, merged: int) 
 
 def _bytes(memory: float | None) -> int | None:
     """The bytes of ``--memory``. Raises `ConfigError` for what is no number of them."""
-    from anachron.core.errors import ConfigError
-
     if memory is not None and not math.isfinite(memory):
         raise ConfigError(f"--memory {memory:g}: give a number of GB, or leave it out for what this machine can spare")
     return None if memory is None else int(memory * 1e9)
@@ -183,7 +180,6 @@ def _merged_line(counts: Any, listed: int, new: Path) -> str:
 
 def update_settings(unchanged_groups: str, **more: Any) -> "UpdateSettings":
     """Settings with ``--unchanged-groups``. Raises `ConfigError` for anything but skip and label."""
-    from anachron.core.errors import ConfigError
     from anachron.wikidata.updates.build import UpdateSettings
 
     if unchanged_groups not in ("skip", "label"):

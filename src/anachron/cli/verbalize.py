@@ -24,6 +24,7 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, QUESTIONS
+from anachron.core.errors import ConfigError
 from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:
@@ -70,7 +71,6 @@ def verbalize(
 
     Example: anachron verbalize facts.parquet --out questions.parquet --templates
     """
-    from anachron.core.errors import ConfigError
     from anachron.data.question_files import verbalise
 
     _check_sample(sample, sample_out)
@@ -104,8 +104,6 @@ def chosen_writer(
     for_models: further options that templates have no use for. Raises `ConfigError` for neither or both, and for an
     address or number that cannot be.
     """
-    from anachron.core.errors import ConfigError
-
     if (llm is None) == (not templates):
         raise ConfigError("say who writes the questions: --llm MODEL, or --templates")
     if llm is not None:
@@ -118,8 +116,6 @@ def chosen_writer(
 
 
 def _check_sample(sample: int | None, sample_out: Path | None) -> None:
-    from anachron.core.errors import ConfigError
-
     if (sample is None) != (sample_out is None):
         raise ConfigError("give both --sample N and --sample-out FILE.csv, or neither")
     if sample_out is not None and sample_out.suffix != ".csv":

@@ -10,7 +10,7 @@ import typer
 from anachron.cli.commands import SELDOM
 from anachron.cli.groups import grouped
 from anachron.cli.options import DUMP, DumpDate, JsonFlag, LabelLanguage, SnapshotArgument, SpreadOptions, Wiki
-from anachron.cli.output import on_screen, print_json, say, warn
+from anachron.cli.output import on_screen, print_json, progress_bar, say, warn
 from anachron.cli.outputs import FILE, RUN
 from anachron.io.stores import Place, place
 
@@ -131,8 +131,6 @@ def rebucket(
 
     Example: anachron wikidata rebucket wikidata-2021 --buckets 256 --out wikidata-2021-256
     """
-    from anachron.cli.output import progress_bar
-
     with needing_extra():
         from anachron.wikidata.reading.rebucket import rebucket as run
 

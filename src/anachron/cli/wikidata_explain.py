@@ -1,6 +1,7 @@
 """The command ``wikidata explain``."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, SpreadOptions, given
 from anachron.cli.output import print_json, progress_bar, say, stdout
 from anachron.cli.updates import ClozeFile, CoarseDates, Redirects, UnchangedGroups, ValidAtDate, update_settings
+from anachron.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from anachron.wikidata.reading.snapshot import Snapshot
@@ -60,8 +62,6 @@ def explain(
 
     Example: anachron wikidata explain SNAPSHOT Q76 --facts facts.parquet
     """
-    from anachron.core.errors import ConfigError
-
     _check_number(what)
     for_facts = given(
         facts=facts, preset=preset, relations=relations,
@@ -88,8 +88,6 @@ def explain(
 
 
 def _check_number(what: list[str]) -> None:
-    from anachron.core.errors import ConfigError
-
     if not 2 <= len(what) <= 3:
         raise ConfigError(f"{len(what)} arguments: give a snapshot, or the old and the new one, and the id of an item")
     if len(what) == 2 and Path(what[1]).is_dir():
@@ -109,8 +107,6 @@ def _explain_facts(
     snapshot: str, entity: str, property: str | None, json_: bool, *, facts: Path | None,
     thresholds: SelectionOptions, spread: SpreadOptions,
 ) -> None:  # fmt: skip
-    from dataclasses import asdict
-
     from anachron.report.terminal.tables import explanation_table
     from anachron.wikidata.reading.snapshot import open_snapshot
     from anachron.wikidata.selection.explain import explain_entity
@@ -137,8 +133,6 @@ def _explain_changes(
     what: list[str], property: str | None, json_: bool, *, all_: bool, settings: "UpdateSettings",
     redirects: Path | None, cloze: Path | None,
 ) -> None:  # fmt: skip
-    from dataclasses import asdict
-
     from anachron.report.terminal.tables import changes_table
     from anachron.text.cloze import read_cloze
     from anachron.wikidata.reading.snapshot import open_snapshot

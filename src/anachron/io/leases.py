@@ -50,7 +50,7 @@ def leased(
     finally:
         stop.set()
         renewing.join()
-        if _is_ours(found := lock.version(), token) and found is not None:
+        if _is_ours(lock.version(), token):
             lock.unlink(missing_ok=True)
 
 
@@ -144,9 +144,8 @@ def _renew(lock: StorePath, token: str, stop: threading.Event) -> None:
     while not stop.wait(RENEWED):
         with suppress(StoreError):  # the next time
             found = lock.version()
-            if not _is_ours(found, token):
+            if found is None or not _is_ours(found, token):
                 return
-            assert found is not None
             lock.replace(_record(token), found[1])
 
 

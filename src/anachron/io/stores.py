@@ -245,17 +245,13 @@ def remove_tree(folder: Place, *, ignore_errors: bool = False) -> None:
         shutil.rmtree(folder, ignore_errors=ignore_errors)
         return
     if folder.scheme == "gs":  # which removes one by one, and stops at one that is gone
-        map_places(_remove, list(folder.rglob("*")))
+        map_places(lambda path: path.unlink(missing_ok=True), list(folder.rglob("*")))
         return
     found = [path.key for path in folder.rglob("*")]
     for first in range(0, len(found), 1000):
         batch = found[first : first + 1000]
         with suppress(FileNotFoundError):
             repeated(folder, "remove", partial(obstore().delete, folder.store, batch))
-
-
-def _remove(path: Place) -> None:
-    path.unlink(missing_ok=True)
 
 
 @contextmanager

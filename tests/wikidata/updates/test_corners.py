@@ -121,7 +121,7 @@ def test_clean_triples_are_in_the_order_of_the_dump(tmp_path: Path, monkeypatch:
         return tally, alive.sample(fraction=1, shuffle=True, seed=3)
 
     monkeypatch.setattr("anachron.wikidata.updates.triples.alive_rows", shuffled)
-    _, triples = clean_triples(comparison.old, 0, comparison.steps, comparison.relations)
+    triples = clean_triples(comparison.old, 0, comparison.steps, comparison.relations)[1]
     assert triples["statement_id"].to_list() == [row["statement_id"] for row in rows]
 
 

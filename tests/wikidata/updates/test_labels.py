@@ -2,13 +2,13 @@
 
 import itertools
 import random
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 import pytest
 
 from anachron.core.dates import Date
-from anachron.wikidata.updates.labels import LABELS, TRIPLE_COLUMNS, label_rules, label_triples, rule_words
+from anachron.wikidata.updates.labels import TRIPLE_COLUMNS, Label, label_rules, label_triples, rule_words
 
 T0, T1 = Date.parse("2021-01-04").first_day, Date.parse("2023-02-27").first_day
 # before, on the old date, between, on the new date, after
@@ -289,4 +289,4 @@ def test_every_rule_has_a_case_and_words():
         (21, "unknown"),
     }
     assert reached <= {(label, number) for number, label in words}
-    assert {label for label, _ in reached} == set(LABELS)
+    assert {label for label, _ in reached} == set(get_args(Label))

@@ -67,19 +67,13 @@ def moves(targets: pl.DataFrame, updates: pl.DataFrame, names: Mapping[str, str]
 
     names: of updates by ``case_id``; one that has none is called by its id. Several modes are told apart.
     """
-    several = updates["mode"].n_unique() > 1
     scores = targets.filter(pl.col("kind") == "update").drop("kind", "prompt_number")
+    joined = updates.join(scores, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
     found: dict[str, list[Moved]] = {}
-    for row in (
-        updates.join(scores, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
-        .filter(pl.col("method") != UNEDITED)
-        .with_columns(method_label().alias("label"))
-        .iter_rows(named=True)
-    ):
-        label = f"{row['label']} ({row['mode']})" if several else row["label"]
+    for row in _of_methods(joined).iter_rows(named=True):
         new, old = ((row[f"{side}_before"], row[f"{side}_after"]) for side, _ in SIDES)
         moved = Moved(names.get(row["case_id"], f"update {row['case_id']}"), new, old, row["reason"])
-        found.setdefault(label, []).append(moved)
+        found.setdefault(row["label"], []).append(moved)
     return found
 
 
@@ -88,16 +82,20 @@ def keeps(
 ) -> dict[str, list[Kept]]:
     """Method -> the facts beside its updates, in the order of the run. names: as of `moves`. facts: their names by
     ``case_id``, ``kind`` and ``number``."""
-    several = neighbours["mode"].n_unique() > 1
     found: dict[str, list[Kept]] = {}
-    edited = neighbours.filter(pl.col("method") != UNEDITED).with_columns(method_label().alias("label"))
-    for row in edited.iter_rows(named=True):
-        label = f"{row['label']} ({row['mode']})" if several else row["label"]
+    for row in _of_methods(neighbours).iter_rows(named=True):
         update = names.get(row["case_id"], f"update {row['case_id']}")
         fact = facts.get((row["case_id"], row["kind"], row["number"]), f"{row['kind']} fact {row['number'] + 1}")
         true, new = (row["before"], row["after"]), (row["new_before"], row["new_after"])
-        found.setdefault(label, []).append(Kept(fact, update, true, new))
+        found.setdefault(row["label"], []).append(Kept(fact, update, true, new))
     return found
+
+
+def _of_methods(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of edits with ``label``: their method, and their mode where there are several."""
+    several = rows["mode"].n_unique() > 1
+    label = pl.format("{} ({})", method_label(), "mode") if several else method_label()
+    return rows.filter(pl.col("method") != UNEDITED).with_columns(label.alias("label"))
 
 
 def broke(method: str, kept: Sequence[Kept]) -> Json:

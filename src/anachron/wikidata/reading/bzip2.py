@@ -64,19 +64,16 @@ class Bzip2File:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def _read(self, start: int, end: int) -> bytes:
-        return self._file.read(start, end)
-
     def bits(self, start: int, end: int) -> int:
         """The bits from ``start`` to ``end`` as a number."""
-        data = self._read(start // 8, -(-end // 8))
+        data = self._file.read(start // 8, -(-end // 8))
         return int.from_bytes(data, "big") >> (-end % 8) & ((1 << (end - start)) - 1)
 
     def marks(self, start: int, end: int | None = None) -> Iterator[Mark]:
         """Everything that looks like the begin of a unit at a bit from ``start`` on (and before ``end``), in order."""
         last = 8 * self.size if end is None else end
         for base in range(start // 8, -(-last // 8), _WINDOW):
-            data = self._read(base, base + _WINDOW + 7)
+            data = self._file.read(base, base + _WINDOW + 7)
             in_chunk: list[Mark] = []
             for needle, before, shift, is_end in self._searched:
                 at = data.find(needle)
@@ -116,7 +113,7 @@ class Bzip2File:
         crc = self.bits(bit + 48, bit + 80)
         if behind == self.size:
             return Unit(bit, 8 * behind, crc, None)
-        header = self._read(behind, behind + 10)
+        header = self._file.read(behind, behind + 10)
         if len(header) < 10 and b"BZh".startswith(header[:3]):
             raise _truncated(self.path, self.size)
         if not _HEADER.match(header):
@@ -142,7 +139,7 @@ class Bzip2File:
     def _first(self, marks: "_Lookahead", start: int) -> int | None:
         """Where the first true unit from ``start`` on must begin: known at the begin of the file, else found out."""
         if start == 0:
-            header = self._read(0, 10)
+            header = self._file.read(0, 10)
             if not _HEADER.match(header) or int.from_bytes(header[4:], "big") not in (BLOCK, END):
                 raise _truncated(self.path, self.size) if self.size < 14 else _damaged(self.path, 0)
             return 32

@@ -113,10 +113,7 @@ def open_dump(path: Place | str, range_bytes: int | None = None) -> Dump:
     compression = _compression(path, begin)
     if range_bytes is None:
         range_bytes = max(RANGE_BYTES[compression], size * TEXT_PER_BYTE[compression] // MOST_RANGES)
-    dump = Dump(path, compression, "lines", size, range_bytes, sample)
-    if _layout(dump) == "document":
-        return Dump(path, compression, "document", size, range_bytes, sample)
-    return dump
+    return Dump(path, compression, _layout(path, compression), size, range_bytes, sample)
 
 
 def open_dumps(paths: Iterable[Place | str], range_bytes: int | None = None) -> Dump:
@@ -181,16 +178,16 @@ def _compression(path: Place, begin: bytes) -> Compression:
     return "none"
 
 
-def _layout(dump: Dump) -> Literal["lines", "document"]:
+def _layout(path: Place, compression: Compression) -> Literal["lines", "document"]:
     begin = b""
-    for chunk in text_of(dump.path, dump.compression):
+    for chunk in text_of(path, compression):
         begin += chunk
         if len(begin.lstrip()) >= 4096:
             break
     begin = begin[:65536].removeprefix(BOM).lstrip()
     if not begin.startswith((b"[", b"{")):
         shown = begin[:40].decode("utf-8", "replace") if begin else "nothing"
-        raise DataError(f"{dump.path} begins with {shown!r}; a Wikidata JSON dump begins with '[' or an entity '{{'")
+        raise DataError(f"{path} begins with {shown!r}; a Wikidata JSON dump begins with '[' or an entity '{{'")
     return "document" if _DOCUMENT.match(begin) else "lines"
 
 

@@ -47,9 +47,7 @@ class Light(Struct, gc=False):
     rank: Rank = "normal"
 
 
-class Statement(Struct, gc=False):
-    mainsnak: Snak
-    rank: Rank = "normal"
+class Statement(Light, gc=False):
     id: str | None = None
     qualifiers: dict[str, list[Snak]] | EmptyMap | None = None
 

@@ -6,7 +6,6 @@ and are joined in its order.
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -38,7 +37,7 @@ from anachron.wikidata.reading.handing import CAN_HAND_OUT, HandOut
 from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of
 from anachron.wikidata.reading.ranges import BY_BUCKET, Job, NoDump, do_ranges, range_folder
 from anachron.wikidata.reading.settings import IngestSettings, buckets_for, buckets_of
-from anachron.wikidata.reading.snapshot import FORMAT, POPULARITY, bucket_of, part_name, readable
+from anachron.wikidata.reading.snapshot import FORMAT, POPULARITY, Snapshot, readable
 from anachron.wikidata.reading.snapshot import in_order as ids_in_order
 from anachron.wikidata.reading.whole import check_bad, check_layout, first_missing, in_order, mostly_bad
 
@@ -103,7 +102,7 @@ def ingest(
         ranges = _read_ranges(dump, parts, settings, workers, ray, callbacks.progress)
         counts = _join(parts, out, settings, ranges, worker_count(workers, ray), ray)
         manifest = about | (more or {}) | {
-            "command": "wikidata ingest", "counts": counts, "absent": _absent(out, settings),
+            "command": "wikidata ingest", "counts": counts, "absent": _absent(Snapshot(out, about), settings),
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
             "seconds": round(time.monotonic() - clock, 1), "started": record["started"], "finished": now(),
         }  # fmt: skip
@@ -307,19 +306,16 @@ def _join(
     return totals
 
 
-def _absent(out: Place, settings: IngestSettings) -> dict[str, Any] | None:
+def _absent(snapshot: Snapshot, settings: IngestSettings) -> dict[str, Any] | None:
     """How many of the listed items are not in the tables, and the first of them; None without a list."""
     if settings.entities is None:
         return None
-    of_bucket: dict[int, set[str]] = defaultdict(set)
-    for id in settings.entities:
-        of_bucket[bucket_of(id, buckets_of(settings))].add(id)
     absent: list[str] = []
-    for bucket, ids in of_bucket.items():
-        part = out / "entities" / part_name(bucket)
+    for bucket, ids in snapshot.by_bucket(settings.entities).items():
+        part = snapshot.part("entities", bucket)
         rows = scan_parquet(part).select("id")
         with readable(part):
-            absent += ids.difference(rows.filter(pl.col("id").is_in(sorted(ids))).collect()["id"])
+            absent += set(ids).difference(rows.filter(pl.col("id").is_in(ids)).collect()["id"])
     return {"ids": len(absent), "first": ids_in_order(absent)[:NAMED]}
 
 
@@ -351,9 +347,7 @@ def _told(dump: Dump, work: Place, progress: Progress) -> Iterator[None]:
     watcher.start()
     try:
         yield
-        stop.set()
-        watcher.join()
-        look()
     finally:
         stop.set()
         watcher.join()
+    look()

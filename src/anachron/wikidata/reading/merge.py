@@ -103,14 +103,10 @@ def _repeated(task: Run, bucket: int, parts: Gathered) -> list[list[Any]]:
         return parts.read(which, part_of("entities", bucket), range_schema("entities"))
 
     ids = [_numbers(entities(which).column("id")) for which in range(len(task.ranges))]
-    if not ids:
-        return []
     everything = np.concatenate(ids)
     order = np.argsort(everything, kind="stable")
     ordered = everything[order]
     later = np.sort(order[1:][ordered[1:] == ordered[:-1]])
-    if not len(later):
-        return []
     if len(later) > MOST_REPEATED:
         raise DataError(
             f"{len(later):,} of {len(everything):,} items in one bucket came before in the dump (at most "
@@ -155,7 +151,7 @@ class PartWriter:
     def __init__(self, path: Place, schema: pa.Schema) -> None:
         self.rows = 0
         self._schema = schema
-        self._writer = _writer(path, schema)
+        self._writer = pq.ParquetWriter(str(path), schema, compression="zstd", use_dictionary=_DICTIONARY)
         self._waiting: list[pa.RecordBatch] = []
         self._held = 0
 
@@ -175,10 +171,6 @@ class PartWriter:
         if failed is None and (self._held or not self.rows):
             self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema), row_group_size=ROW_GROUP)
         self._writer.close()
-
-
-def _writer(path: Place, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(str(path), schema, compression="zstd", use_dictionary=_DICTIONARY)
 
 
 def merge_rest(

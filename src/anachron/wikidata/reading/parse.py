@@ -236,7 +236,8 @@ class Parser:
                 if date is None and (wrong := unknown_precision(data)):
                     self._left_out.append(f"a statement of {name}: {wrong}")
                 if date is not None and precision < YEAR:
-                    date = _first_year(date, precision)
+                    year = first_year(int(date), precision)
+                    date = None if year is None else str(Date(year))
                 if date is not None:
                     dates.append(date)
                     if name != "P577":
@@ -376,11 +377,6 @@ def _text(texts: Any) -> str | None:
     """The text in the wanted language, else the one for all languages."""
     term = getattr(texts, "wanted", None) or getattr(texts, "mul", None)
     return term.value if term is not None else None
-
-
-def _first_year(date: str, precision: int) -> str | None:
-    year = first_year(int(date), precision)
-    return None if year is None else str(Date(year))
 
 
 def _age(date: str) -> int:

@@ -129,12 +129,10 @@ class Stream:
         self._back.extend(reversed(pieces))
         self.position -= sum(map(len, pieces))
 
-    def skip(self, until: int) -> int:
-        before = self.position
+    def skip(self, until: int) -> None:
         while self.position < until and self.next(until - self.position):
             pass
         self.look_for_end()
-        return self.position - before
 
     def look_for_end(self) -> None:
         piece = self.next(1 << 62)

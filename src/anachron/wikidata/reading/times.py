@@ -12,7 +12,6 @@ from typing import NamedTuple
 from anachron.core.dates import Date, days_in_month
 
 GREGORIAN = "http://www.wikidata.org/entity/Q1985727"
-JULIAN = "http://www.wikidata.org/entity/Q1985786"
 CALENDARS = {"Q1985727": "gregorian", "Q1985786": "julian"}
 YEAR, MONTH, DAY = 9, 10, 11  # precisions
 FINEST = 14

@@ -27,7 +27,7 @@ from anachron.wikidata.selection.lookups import (
     read_popularity,
 )
 from anachron.wikidata.selection.rules import Reason, Rules, Selection, Step
-from anachron.wikidata.selection.select import check_tables, select_facts
+from anachron.wikidata.selection.select import ENTITY_COLUMNS, check_tables, select_facts
 from anachron.wikidata.selection.stages import (
     Cut,
     cut_stage,
@@ -39,7 +39,6 @@ from anachron.wikidata.selection.stages import (
     with_popularity,
 )
 
-ABOUT = ["id", "label", "description", "title", "classes", "created"]
 _ENTITY = re.compile(r"Q[1-9]\d*")
 
 
@@ -109,7 +108,7 @@ def explain_entity(
         settings, cut = selection_of(Path(facts), snapshot)
     check_item(id)
     check_tables(snapshot)
-    entities = entity_rows(snapshot, [id], ABOUT)
+    entities = entity_rows(snapshot, [id], ENTITY_COLUMNS)
     if not entities.height:
         raise DataError(f"{id} is not in {snapshot.folder}: deleted, merged into another item, or left out by ingest")
     if cut is None:
@@ -135,7 +134,7 @@ def _judged(snapshot: Snapshot, id: str, cut: Cut, rules: Rules, lookups: Lookup
     with readable(snapshot.part("statements", bucket)):
         of_entity = statements.filter(pl.col("subject") == id).collect()
     ids = {id, *of_entity.filter(pl.col("value_type") == "entity")["value"]}
-    about = entity_rows(snapshot, ids, ABOUT)
+    about = entity_rows(snapshot, ids, ENTITY_COLUMNS)
     barred = barred_among(about, snapshot, settings.barred_words)
     judged = row_stage(of_entity.lazy(), about, barred, lookups, rules).collect()
     stages: list[Any] = [

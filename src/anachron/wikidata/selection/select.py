@@ -213,23 +213,17 @@ def judge_bucket(task: tuple[Snapshot, Rules, Lookups, Place, int]) -> tuple[Tal
     task: with a file of all barred entities (``id``), and the number of the bucket. The statements are judged in
     slices, so memory does not grow with them.
     """
-    snapshot, bucket = task[0], task[-1]
+    snapshot, rules, lookups, barred, bucket = task
     with readable(f"{snapshot.folder}: bucket {bucket} of statements or entities"):
-        return _judge_bucket(*task)
-
-
-def _judge_bucket(
-    snapshot: Snapshot, rules: Rules, lookups: Lookups, barred: Place, bucket: int
-) -> tuple[Tally, pl.DataFrame]:
-    table = scan_statements(snapshot, bucket, COLUMNS)
-    tally, rows = alive_rows(snapshot, bucket, table, barred, lookups, rules, leave_out=("qualifiers", "title"))
-    second = period_stage(rows, table, rules)
-    tally.go_on(tally_of(second, rules))
-    alive_now = second.filter(pl.col("dropped").is_null()).drop("dropped", "start", "end")
-    pairs = alive_now.lazy().select("subject", "property").unique()
-    of_pairs = table.join(pairs, on=["subject", "property"], how="semi")
-    others = count_objects(judge_rows(snapshot, bucket, of_pairs, barred, lookups, rules), rules)
-    return tally, compact(with_other_objects(alive_now, others.collect(engine="streaming")))
+        table = scan_statements(snapshot, bucket, COLUMNS)
+        tally, rows = alive_rows(snapshot, bucket, table, barred, lookups, rules, leave_out=("qualifiers", "title"))
+        second = period_stage(rows, table, rules)
+        tally.go_on(tally_of(second, rules))
+        alive_now = second.filter(pl.col("dropped").is_null()).drop("dropped", "start", "end")
+        pairs = alive_now.lazy().select("subject", "property").unique()
+        of_pairs = table.join(pairs, on=["subject", "property"], how="semi")
+        others = count_objects(judge_rows(snapshot, bucket, of_pairs, barred, lookups, rules), rules)
+        return tally, compact(with_other_objects(alive_now, others.collect(engine="streaming")))
 
 
 def count_objects(judged: pl.LazyFrame, rules: Rules) -> pl.LazyFrame:

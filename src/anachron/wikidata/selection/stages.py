@@ -270,9 +270,9 @@ def find_cut(alive: pl.DataFrame, settings: Selection) -> Cut:
         while threshold > 0 and alive.filter(pl.col("popularity") >= threshold).height <= settings.more_than:
             step += 1
             threshold = max(settings.highest_popularity - step * settings.popularity_step, 0.0)
+    above = alive if threshold is None else alive.filter(pl.col("popularity") >= threshold)
     last: dict[str, tuple[float, str]] = {}
     if settings.top_per_relation is not None:
-        above = alive if threshold is None else alive.filter(pl.col("popularity") >= threshold)
         ranked = above.sort("popularity", "fact_id", descending=[True, False])
         for (relation,), facts in ranked.group_by(["property"], maintain_order=True):
             if facts.height > settings.top_per_relation:
@@ -280,7 +280,6 @@ def find_cut(alive: pl.DataFrame, settings: Selection) -> Cut:
                 last[str(relation)] = (row["popularity"], row["fact_id"])
     strata: dict[int, str] = {}
     if settings.per_stratum is not None:
-        above = alive if threshold is None else alive.filter(pl.col("popularity") >= threshold)
         for (power,), facts in above.group_by(STRATUM.alias("stratum")):
             if facts.height > settings.per_stratum:
                 strata[int(str(power))] = facts["fact_id"].sort()[settings.per_stratum - 1]

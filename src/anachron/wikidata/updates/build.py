@@ -313,16 +313,15 @@ def _write(
     out: Place, built: Built, old: Snapshot, new: Snapshot, settings: UpdateSettings, sources: Iterable[Place]
 ) -> None:
     files = companions(out)
-    write_table(files["replacements"], built.replacements)
-    write_table(files["entities"], built.created)
-    write_table(files["sources"], built.sources)
+    tables = {"replacements": built.replacements, "entities": built.created, "sources": built.sources}
+    for name, table in tables.items():
+        write_table(files[name], table)
     inputs = {str(path): file_fingerprint(path) for path in sources}
     dates = {"old_date": old.manifest["date"], "new_date": new.manifest["date"]}
     parameters = {**dates, **asdict(settings)}
     write_table(out, built.updates)
     counts = {"statistics": statistics(built.updates), "steps": built.steps, **built.counts}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
-    tables = {"replacements": built.replacements, "entities": built.created, "sources": built.sources}
     for name, table in tables.items():
         write_manifest(
             files[name], command=COMMAND, parameters=parameters, inputs=inputs, counts={"rows": table.height}

@@ -4,7 +4,7 @@ A bucket is read whole by one worker and leaves files in the work folder; ``coun
 that they are complete, so an interrupted comparison goes on with the buckets that lack it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -24,7 +24,6 @@ from anachron.wikidata.updates.triples import (
     ITEM,
     VALUE,
     Side,
-    all_values,
     clean_triples,
     day_of,
     days_of,
@@ -101,9 +100,7 @@ def move_triples(comparison: Comparison, spread: Spread) -> None:
 
 def _moved_from(task: tuple[Comparison, int, list[str]]) -> pl.DataFrame:
     comparison, bucket, items = task
-    return clean_triples(
-        comparison.old, bucket, comparison.steps, comparison.relations, items, valid_at_date=comparison.valid_at_date
-    )[1]
+    return _clean(comparison.old, comparison, bucket, items)[1]
 
 
 def put_behind(moved: pl.DataFrame) -> pl.DataFrame:
@@ -171,14 +168,14 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
     return counts
 
 
-def _clean(side: Side, comparison: Comparison, bucket: int) -> tuple[Tally, pl.DataFrame, pl.DataFrame]:
+def _clean(
+    side: Side, comparison: Comparison, bucket: int, subjects: Iterable[str] | None = None
+) -> tuple[Tally, pl.DataFrame, pl.DataFrame]:
     """What the steps dropped, the clean triples, and those before the last step."""
     with readable(f"{side.snapshot.folder}: bucket {bucket} of statements or entities"):
-        tally, values = all_values(side, bucket, comparison.steps)
-        day = day_of(side.snapshot) if comparison.valid_at_date else None
-        later, kept = one_value(values, comparison.relations, comparison.steps, day)
-        tally.go_on(later)
-        return tally, kept, values
+        return clean_triples(
+            side, bucket, comparison.steps, comparison.relations, subjects, valid_at_date=comparison.valid_at_date
+        )
 
 
 def _otherwise(comparison: Comparison, old: pl.DataFrame, new: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -97,9 +97,6 @@ def _pairs(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
 
 def _match(doubtful: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
     """Pairs among several statements of one value: by statement id, then by qualifiers, then by order."""
-    schema = {"o": pl.UInt32, "n": pl.UInt32}
-    if not doubtful.height:
-        return pl.DataFrame(schema=schema)
     features = {
         name: {row[name]: row for row in frame.join(doubtful.select(name).unique(), on=name).iter_rows(named=True)}
         for name, frame in (("o", before), ("n", after))
@@ -117,7 +114,7 @@ def _match(doubtful: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) ->
             taken_o.add(o)
             taken_n.add(n)
             pairs.append((o, n))
-    return pl.DataFrame(pairs, schema=schema, orient="row")
+    return pl.DataFrame(pairs, schema={"o": pl.UInt32, "n": pl.UInt32}, orient="row")
 
 
 def _qualifiers(row: dict[str, Any]) -> set[tuple[str, str]]:

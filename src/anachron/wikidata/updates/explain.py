@@ -143,8 +143,9 @@ def explain_changes(
     if property is not None:
         rows = rows.filter(pl.col("property") == property)
     gone = _merged_objects(candidates, triples, merged) | _renamed_objects(alive["old"], before)
-    changes = _changes(rows.sort("property", "position"), comparison, old, new, settings.style, gone)
-    return Changes(entity, is_new, changes)
+    words = rule_words(day_of(old), day_of(new))
+    worded = put_in_words(rows.sort("property", "position"), old, new, settings.style)
+    return Changes(entity, is_new, [_change(row, comparison, words, gone) for row in worded.iter_rows(named=True)])
 
 
 def _dropped(judged: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -261,14 +262,6 @@ def _unchanged(triples: pl.DataFrame, labelled: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit("only items that were merged differ"))
     )
     return rest.with_columns(words.alias("outcome"))
-
-
-def _changes(
-    rows: pl.DataFrame, comparison: Comparison, old: Snapshot, new: Snapshot, style: str, gone: Objects
-) -> list[ExplainedChange]:
-    words = rule_words(day_of(old), day_of(new))
-    taken_out = put_in_words(rows, old, new, style)
-    return [_change(row, comparison, words, gone) for row in taken_out.iter_rows(named=True)]
 
 
 def _change(

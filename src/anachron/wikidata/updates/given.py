@@ -28,7 +28,9 @@ def label_groups(groups: Iterable[Json], old_date: str, new_date: str) -> list[J
 
     Raises `DataError` with the number of the group for one that cannot be read, and for dates that are not in order.
     """
-    old_day, new_day = days_between(old_date, new_date)
+    old_day, new_day = (Date.parse(date).first_day for date in (old_date, new_date))
+    if old_day >= new_day:
+        raise DataError(f"the old date {old_date} is not before the new date {new_date}; exchange them")
     rows: list[dict[str, Any]] = []
     sizes: list[int] = []
     for number, group in enumerate(groups):
@@ -66,14 +68,6 @@ def label_file(groups: Path | str, old_date: str, new_date: str, out: Path | str
 
 def json_lines(rows: Iterable[Json]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def days_between(old_date: str, new_date: str) -> tuple[int, int]:
-    """Day numbers of the two dates. Raises `DataError` where the old one is not before the new one."""
-    old_day, new_day = Date.parse(old_date).first_day, Date.parse(new_date).first_day
-    if old_day >= new_day:
-        raise DataError(f"the old date {old_date} is not before the new date {new_date}; exchange them")
-    return old_day, new_day
 
 
 def _rows(group: Json, number: int) -> list[dict[str, Any]]:

@@ -15,12 +15,6 @@ from anachron.wikidata.updates.labels import SPANNED, label_triples
 from anachron.wikidata.updates.triples import GROUP, ITEM, day_of, first_days, span_of
 
 
-def merged_items(comparison: Comparison) -> set[str]:
-    """`merged_among` all items that statements pointed to in the old snapshot and point away from in the new."""
-    gone = {item for triples in triples_of(comparison) for item in merge_candidates(triples)["gone"]}
-    return merged_among(comparison.new.snapshot, gone)
-
-
 def merged_among(new: Snapshot, gone: Iterable[str]) -> set[str]:
     """Those of the items that the new snapshot does not have; none of a topic, which has only what it names."""
     return set() if "topic" in new.manifest else missing_from(new, gone)
@@ -31,7 +25,7 @@ def label_bucket(
 ) -> pl.DataFrame:
     """Triples of a bucket with ``group, label, rule``, without those that only a merge of items had changed.
 
-    created: ids of all new entities. merged: of `merged_items`.
+    created: ids of all new entities. merged: of `merged_among`.
     """
     pairs = merge_candidates(triples).filter(pl.col("gone").is_in(sorted(merged)))
     joined = join_merged(triples, pairs)
@@ -56,7 +50,8 @@ def label_bucket(
 
 def kept_triples(comparison: Comparison) -> tuple[pl.DataFrame, GroupCounts]:
     """Triples of all groups that are understood and in which something changed, and what became of the others."""
-    created, merged = created_of(comparison), merged_items(comparison)
+    gone = {item for triples in triples_of(comparison) for item in merge_candidates(triples)["gone"]}
+    created, merged = created_of(comparison), merged_among(comparison.new.snapshot, gone)
     counts, kept, groups = GroupCounts(), [], 0
     for bucket, triples in enumerate(triples_of(comparison)):
         labelled = label_bucket(triples, comparison, created, merged)

@@ -13,7 +13,6 @@ from typing import Literal
 import polars as pl
 
 Label = Literal["new", "obsolete", "static", "ignore", "unknown"]
-LABELS: tuple[Label, ...] = ("new", "obsolete", "static", "ignore", "unknown")
 DEATH = ("P570", "P4602")  # date of death, date of burial or cremation
 BACKWARDS, OTHERWISE, SECOND_PASS, UNDECIDED_RULE = 4, 19, 20, 21
 SPANNED = ("start", "end", "point", "old_end")  # the dates that may be known to the year or less

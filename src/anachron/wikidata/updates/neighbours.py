@@ -15,7 +15,6 @@ import polars as pl
 from anachron.io.cluster import Spread, cores, map_in_order, worker_count
 from anachron.io.stores import Place
 from anachron.io.tables import in_our_words, read_parquet, scan_parquet, write_table
-from anachron.wikidata.reading.snapshot import bucket_of
 from anachron.wikidata.updates.compare import Comparison
 from anachron.wikidata.updates.features import entity_numbers, features_of
 from anachron.wikidata.updates.nearest import (
@@ -128,10 +127,8 @@ def _in_words(search: Search, near: pl.DataFrame, spread: Spread) -> pl.DataFram
     relations = read_parquet(search.work / "groups.parquet").select(query="group", property="property")
     subject = "Q" + pl.col("number").cast(pl.String)  # all subjects are items, whose numbers are the bare ones
     chosen = near.join(relations, on="query", how="left", maintain_order="left").with_columns(subject=subject)
-    of_bucket: dict[int, list[str]] = {}
-    for id in chosen["subject"].unique().sort():
-        of_bucket.setdefault(bucket_of(id, search.comparison.buckets), []).append(id)
-    tasks = ((search, bucket, ids) for bucket, ids in sorted(of_bucket.items()))
+    of_bucket = search.comparison.new.snapshot.by_bucket(chosen["subject"].unique().sort())
+    tasks = ((search, bucket, ids) for bucket, ids in of_bucket.items())
     facts = [pl.DataFrame(schema=dict.fromkeys(FACT, pl.String))]
     facts += map_in_order(put_facts_in_words, tasks, spread.workers, spread.ray)
     worded = chosen.join(pl.concat(facts), on=GROUP, how="inner", maintain_order="left")

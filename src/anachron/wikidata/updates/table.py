@@ -41,7 +41,7 @@ def updates_table(
           "property", "relation_label", "relation_description", "subject_is_new", "functional", "scenario")),
         objects.alias("objects"),
     )  # fmt: skip
-    rows = [_row(group, facts, templates, language, popularity) for group in groups.iter_rows(named=True)]
+    rows = [_row(group, facts) for group in groups.iter_rows(named=True)]
     rows.sort(key=_order)
     return pl.DataFrame([row | {"case_id": n} for n, row in enumerate(rows)], schema=UPDATES_SCHEMA)
 
@@ -55,18 +55,15 @@ def _order(row: Json) -> tuple[float, int, int]:
     return (-views if views is not None else 0.0, int(row["subject"]["id"][1:]), int(row["relation"]["id"][1:]))
 
 
-def _row(
-    group: Json, facts: "_Facts", templates: Mapping[str, Cloze], language: str,
-    popularity: Callable[[str], float | None],
-) -> Json:  # fmt: skip
+def _row(group: Json, facts: "_Facts") -> Json:
     """Questions are this package's own, in English; a relation that has none, or another language, has none."""
-    words, cloze = group["subject_label"], templates[group["property"]]
+    words, cloze = group["subject_label"], facts.templates[group["property"]]
     kind = subject_kind(group["property"], group["subject_kind"])
     prompts, past = (
-        [cloze_prompt_text(template, words, language, kind) for template in tense]
+        [cloze_prompt_text(template, words, facts.language, kind) for template in tense]
         for tense in (cloze.templates, cloze.past)
     )
-    questions = relation_templates().get(group["property"]) if language == "English" else None
+    questions = relation_templates().get(group["property"]) if facts.language == "English" else None
     return {
         "subject": {"id": group["subject"], "label": words, "description": group["subject_description"]},
         "relation": {
@@ -79,7 +76,7 @@ def _row(
         "subject_is_ph_new": group["subject_is_new"],
         "relation_is_temp_func": group["functional"],
         "is_replace": group["scenario"] == REPLACEMENT,
-        "subject_popularity": popularity(group["subject"]),
+        "subject_popularity": facts.popularity(group["subject"]),
         "objects": group["objects"],
         "neighborhood": facts.nearest(group["group"]),
         "random_neighborhood": facts.drawn(group["subject"], group["property"], group["scenario"] == REPLACEMENT),

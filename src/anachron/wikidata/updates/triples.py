@@ -89,33 +89,27 @@ def with_functional(triples: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFr
 def clean_triples(
     side: Side, bucket: int, steps: Steps, relations: pl.DataFrame, subjects: Iterable[str] | None = None, *,
     valid_at_date: bool = False,
-) -> tuple[Tally, pl.DataFrame]:  # fmt: skip
-    """The clean triples of a bucket (`KEPT`), in the order of the dump, and what every step dropped.
+) -> tuple[Tally, pl.DataFrame, pl.DataFrame]:  # fmt: skip
+    """What every step dropped of a bucket, its clean triples (`KEPT`) in the order of the dump, and those before the
+    last step, with all values of relations that have one.
 
     subjects: only those of these. valid_at_date: as of `update_steps`, which made the steps.
     """
-    tally, values = all_values(side, bucket, steps, subjects)
-    later, kept = one_value(values, relations, steps, day_of(side.snapshot) if valid_at_date else None)
-    tally.go_on(later)
-    return tally, kept
-
-
-def all_values(
-    side: Side, bucket: int, steps: Steps, subjects: Iterable[str] | None = None
-) -> tuple[Tally, pl.DataFrame]:
-    """The triples of a bucket (`KEPT`), in the order of the dump, before the last step, with all values of relations
-    that have one; and what the steps before it dropped. subjects: only those of these."""
     statements = scan_statements(side.snapshot, bucket, COLUMNS)
     if subjects is not None:
         statements = statements.filter(pl.col("subject").is_in(list(subjects)))
     tally, rows = alive_rows(side.snapshot, bucket, statements, side.barred, side.lookups, steps)
-    return tally, rows.select(KEPT).sort("position")  # joins give rows in any order
+    values = rows.select(KEPT).sort("position")  # joins give rows in any order
+    later, kept = one_value(values, relations, steps, day_of(side.snapshot) if valid_at_date else None)
+    tally.go_on(later)
+    return tally, kept, values
 
 
 def one_value(
     values: pl.DataFrame, relations: pl.DataFrame, steps: Steps, day: int | None
 ) -> tuple[Tally, pl.DataFrame]:
-    """What the last step dropped of `all_values`, and the triples that it kept (`KEPT`). day: as of `group_stage`."""
+    """What the last step dropped of the values before it (`clean_triples`), and the triples that it kept (`KEPT`).
+    day: as of `group_stage`."""
     judged = group_stage(values, relations, steps, day)
     return tally_of(judged, steps), judged.filter(pl.col("dropped").is_null()).select(KEPT)
 
