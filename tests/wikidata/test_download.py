@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,15 +43,20 @@ def source(server, data=DATA, **changes):
 UNCHECKED = {"algorithm": None, "checksum": None}
 
 
+OPENED = ExitStack()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed():
+    with OPENED:
+        yield
+    web.cache_clear()
+
+
 @functools.cache
-def _opened(timeout):
-    context = client(FetchSettings(timeout=timeout))
-    return context, context.__enter__()  # it closes when its context goes, so both are kept
-
-
 def web(timeout=5.0):
     """A client for all tests: each new one reads the certificates of this machine again."""
-    return _opened(timeout)[1]
+    return OPENED.enter_context(client(FetchSettings(timeout=timeout)))
 
 
 def fetch(server, folder, retries=3, timeout=5.0, waits=None, **changes):
