@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -412,3 +413,6 @@ def test_relations_are_found_by_their_labels_in_either_language() -> None:
     assert german.relation_id(None, "Hauptstadt") == german.relation_id(None, "capital") == "P36"
     assert german.relation_id("P36", "anything") == german.relation_id(None, "P36") == "P36"
     assert german.relation_id(None, "Lieblingsfarbe") is None and german.relation_id("P1", "Hauptstadt") is None
+    # a language of one's own may word a relation of which there are no English questions
+    own = replace(german, relations={"P99999": replace(german.relations["P36"], label="Wappentier")})
+    assert own.relation_id(None, "Wappentier") == "P99999" and own.relation_id(None, "capital") is None

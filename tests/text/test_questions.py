@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from anachron.core.errors import DataError
-from anachron.text.questions import check_question, draw_question, fill_question, question_fault, relation_templates
+from anachron.text.questions import draw_question, fill_question, question_fault, relation_templates
 
 FOUR = ("a", "b", "c", "d")
 PINNED = [2, 3, 2, 3, 0, 0, 0, 2, 3, 1, 1, 1]  # the first 8 bytes of SHA-256, modulo 4
@@ -69,23 +69,23 @@ GOOD = "who was the president of the United States?"
 
 @pytest.mark.parametrize("answer", [None, "Barack Obama", "barack obama", "Barack Obama.", " Barack Obama "])
 def test_a_good_question_passes(answer: str | None) -> None:
-    check_question(GOOD, "United States", "Barack Obama", answer)
+    assert question_fault(GOOD, "United States", "Barack Obama", answer) is None
 
 
 @pytest.mark.parametrize("prompt", ["the president of the United States was", "United States, president:", GOOD[:-1]])
 def test_the_beginning_of_a_statement_passes(prompt: str) -> None:
     """TimeStress, limitations: other forms of statement."""
-    check_question(prompt, "United States", "Barack Obama")
+    assert question_fault(prompt, "United States", "Barack Obama", statements=True) is None
     assert question_fault(prompt, "United States", "Barack Obama")[0] == "no question mark"  # of models and templates
 
 
 def test_case_does_not_matter_to_the_subject() -> None:
-    check_question(GOOD, "UNITED STATES", "Barack Obama")
+    assert question_fault(GOOD, "UNITED STATES", "Barack Obama") is None
 
 
 @pytest.mark.parametrize("question", ["in which city was Apple based?", "on which of 2 sites was Apple based?"])
 def test_a_question_that_opens_like_a_date_but_is_none_passes(question: str) -> None:
-    check_question(question, "Apple", "Cupertino")
+    assert question_fault(question, "Apple", "Cupertino") is None
 
 
 @pytest.mark.parametrize(
@@ -108,6 +108,6 @@ def test_a_question_that_opens_like_a_date_but_is_none_passes(question: str) -> 
     ],
 )
 def test_a_bad_question_is_refused(question: str, answer: str | None, rule: str) -> None:
-    with pytest.raises(DataError, match=rule) as caught:
-        check_question(question, "United States", "Barack Obama", answer)
-    assert repr(question) in str(caught.value) and "\n" not in str(caught.value)
+    fault = question_fault(question, "United States", "Barack Obama", answer, statements=True)
+    assert fault is not None and rule in fault[1]
+    assert repr(question) in fault[1] and "\n" not in fault[1]

@@ -36,11 +36,7 @@ MORE = {
     "ObjectFrom": "object_from", "SubjectUntil": "subject_until", "ObjectUntil": "object_until",
     "AlsoHeld": "also_held", "Questions": "questions",
 }  # fmt: skip
-MORE_SCHEMA: dict[str, Any] = {
-    "subject_popularity": pl.Float64, "object_popularity": pl.Float64, "subject_from": pl.String,
-    "object_from": pl.String, "subject_until": pl.String, "object_until": pl.String, "also_held": pl.String,
-    "questions": pl.String,
-}  # fmt: skip
+MORE_SCHEMA: dict[str, Any] = {name: pl.Float64 if name.endswith("popularity") else pl.String for name in MORE.values()}
 BESIDE_SCORES = tuple(name for name in MORE_SCHEMA if name != "questions")  # columns that go with every score
 REQUIRED = ("SubjectLabel", "RelationLabel", "ObjectLabel", "StartDate", "EndDate", "Time", "Statement", "Status")
 

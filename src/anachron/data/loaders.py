@@ -59,23 +59,7 @@ def load_dataset(
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: take 1 or more facts")
-    data = _loaded(name, boundaries, split, revision, as_of, limit, language, sampling, reading or Reading())
-    return data if limit is None or data.limit == limit else data.sample(limit)
-
-
-def _loaded(
-    name: str,
-    boundaries: Boundaries | None,
-    split: str | None,
-    revision: str | None,
-    as_of: str | Date | None,
-    limit: int | None,
-    language: str | Path | None,
-    sampling: str | None,
-    reading: Reading,
-) -> Dataset:
-    """A data set, perhaps of more facts than the limit where all are read anyway."""
-    path = Path(name)
+    path, reading = Path(name), reading or Reading()
     facts_alone = path.suffix.casefold() in ENDINGS and path.suffix not in READERS  # statements are not read from these
     if name not in BUNDLED and (facts_alone or is_fact_file(path, reading)):
         return dataset_of_facts(
@@ -85,32 +69,30 @@ def _loaded(
     if name not in BUNDLED and (path.is_file() or path.suffix in READERS):
         refuse_unreadable(path)
     reading.refuse(name)
-    if as_of is not None:
-        raise ConfigError(
-            f"as of {as_of}: {name} is not a file of facts, so its dates are chosen already; leave it out"
-        )
-    if sampling is not None:
-        raise ConfigError(f"sampling {sampling}: {name} is not a file of facts, so its dates are chosen; leave it out")
-    if language is not None:
-        raise ConfigError(
-            f"language {language}: {name} is not a file of facts, so its questions are written; leave it out"
-        )
+    for option, given, done in (
+        ("as of", as_of, "dates are chosen already"),
+        ("sampling", sampling, "dates are chosen"),
+        ("language", language, "questions are written"),
+    ):
+        if given is not None:
+            raise ConfigError(f"{option} {given}: {name} is not a file of facts, so its {done}; leave it out")
+    if name in UPDATES:
+        raise ConfigError(f"{name} holds updates, not dated statements; statements are in {', '.join(BUNDLED)}")
     if name in BUNDLED:
         if boundaries not in (None, "released"):
             raise ConfigError(f"{name} was made with boundaries 'released', not {boundaries!r}")
-        return Dataset(name, BUNDLED[name](limit), "released")
-    if name in UPDATES:
-        raise ConfigError(f"{name} holds updates, not dated statements; statements are in {', '.join(BUNDLED)}")
-    raw = (
-        read_table(path)
-        if path.is_file() or path.suffix in READERS
-        else _with_zeros(read_hub(name, split, revision, tuple(BUNDLED)))
-    )
-    try:
-        table, convention = from_published(raw, boundaries)
-    except DataError as error:
-        raise DataError(f"{name}: {error}") from None
-    return Dataset(name, table, convention)
+        data = Dataset(name, BUNDLED[name](limit), "released")
+    else:
+        raw = (
+            read_table(path)
+            if path.is_file() or path.suffix in READERS
+            else _with_zeros(read_hub(name, split, revision, tuple(BUNDLED)))
+        )
+        try:
+            data = Dataset(name, *from_published(raw, boundaries))
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from None
+    return data if limit is None else data.sample(limit)
 
 
 def _with_zeros(raw: pl.DataFrame) -> pl.DataFrame:

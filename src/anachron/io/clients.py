@@ -22,7 +22,6 @@ from anachron.io.servers import (
     retry_after,
     secrets_of,
     shown,
-    without_query,
 )
 from anachron.io.waiting import result_of
 
@@ -81,7 +80,7 @@ class Client:
         except ImportError as error:
             raise BackendError(f"asking a model needs the package openai ({error}); {how_to_install('llm')}") from error
         unsent = (() if is_openai(self.address) else OF_OPENAI) + (() if self.key else ("authorization",))
-        base, query = without_query(self.address)
+        base, _, query = self.address.partition("?")
         self.where = public_url(base).rstrip("/")  # as it may be shown
         here = is_this_machine(urlsplit(base).hostname or "")
         http = _http_client(server.timeout, unsent, query, proxied=not here)

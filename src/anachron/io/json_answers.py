@@ -46,22 +46,6 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def fact_lines(parts: Iterable[tuple[str, str, str]]) -> list[str]:
-    """The lines of a prompt that tell a fact: name, label and description (may be empty) of each of its parts."""
-    return [
-        f"- {name}: {quoted(label)}" + (f", meaning {quoted(description)}" if description else "")
-        for name, label, description in parts
-    ]
-
-
-def example_line(subject: str, relation: str, object: str) -> str:
-    """The line of a prompt that shows a relation by another fact."""
-    return (
-        f"To show what the relation means, another fact with it: subject {quoted(subject)}, "
-        f"relation {quoted(relation)}, object {quoted(object)}."
-    )
-
-
 def by_frequency(reasons: Iterable[str]) -> dict[str, int]:
     """How often each reason occurs, the most frequent first, equals by name."""
     return dict(sorted(Counter(reasons).items(), key=lambda item: (-item[1], item[0])))

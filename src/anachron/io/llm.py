@@ -16,7 +16,7 @@ from anachron.io.answers import Answer, AnswerCache, damaged_answers, default_ca
 from anachron.io.clients import Client
 from anachron.io.jobs import Callbacks
 from anachron.io.llm_requests import Asker
-from anachron.io.llm_settings import UNPAID, Learned, LlmSettings, Meter, NoAnswer, Unmetered, Usage
+from anachron.io.llm_settings import UNPAID, Learned, LlmSettings, Meter, NoAnswer, Usage
 from anachron.io.servers import UNKNOWN
 from anachron.io.untrusted import believed
 
@@ -63,7 +63,7 @@ def ask_all(
     parameters = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "schema": schema}
     keys = [prompt_key(settings.model, prompt, parameters, settings.identity) for prompt in prompts]
     texts = dict(zip(keys, prompts, strict=True))
-    usage, meter = Usage(), meter or Unmetered()
+    usage, meter = Usage(), meter or Meter()
     answers: dict[str, Answer | NoAnswer] = {}
     for key, kept in _kept(texts, settings, kept_answers, parameters, keep_cut_off, callbacks).items():
         if kept is not None:

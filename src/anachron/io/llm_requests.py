@@ -18,7 +18,7 @@ from tenacity import stop_after_attempt, stop_when_event_set
 from anachron.core.errors import BackendError, ConfigError
 from anachron.io.answers import Answer, AnswerCache
 from anachron.io.clients import Client, Refused, Unanswered
-from anachron.io.llm_settings import Learned, LlmSettings, Lost, Meter, NoAnswer, Unmetered, Usage
+from anachron.io.llm_settings import Learned, LlmSettings, Lost, Meter, NoAnswer, Usage
 from anachron.io.retries import LONGEST_RETRY_AFTER, Failure, repeating
 from anachron.io.servers import open_to_all, redirected
 from anachron.io.untrusted import believed, reasoning_of, text_of
@@ -48,7 +48,7 @@ class Asker:
     notice: Callable[[str], None]
     keep_cut_off: bool = False
     client: Client | None = None  # one that is there
-    meter: Meter = field(default_factory=Unmetered)
+    meter: Meter = field(default_factory=Meter)
     learned: Learned = field(default_factory=Learned)
     warn: Callable[[str], None] = lambda message: None
     stop: threading.Event = field(default_factory=threading.Event)

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from anachron.core.errors import ConfigError
 from anachron.io.servers import Server, variable_shown
@@ -101,55 +101,34 @@ class Learned:
     warned: set[str] = field(default_factory=set)
 
 
-class Meter(Protocol):
-    """Counts what requests cost and says when no more may be sent. A prompt has one request at a time."""
+class Meter:
+    """Counts what requests cost and says when no more may be sent. A prompt has one request at a time.
+
+    This one counts nothing and allows everything; others are made from it.
+    """
 
     @property
     def idle(self) -> bool:
         """Whether no request is under way."""
-        ...
+        return True
 
     def take(self, prompt: str, max_tokens: int | None) -> bool:
         """Whether a request with this prompt may be sent now; if so it counts as under way.
 
         False while none is under way is final.
         """
-        ...
+        return True
 
     def settle(self, prompt: str, came: "Answer | Lost") -> None:
         """What became of the request under way: an answer; ``nothing``, where it did not arrive or was turned away
         unserved; ``refused``, an error of the server; ``unknown``, where it may have been served."""
-        ...
 
     def kept(self, prompt: str, answer: "Answer") -> None:
         """An answer is there from before."""
-        ...
 
     def failed(self, prompt: str, why: NoAnswer) -> None:
         """All tries of a prompt are over."""
-        ...
 
     def failure(self, prompt: str) -> NoAnswer | None:
         """What the last `failed` said of a prompt, in an earlier run too."""
-        ...
-
-
-class Unmetered:
-    """A `Meter` that counts nothing and allows everything."""
-
-    idle = True
-
-    def take(self, prompt: str, max_tokens: int | None) -> bool:
-        return True
-
-    def settle(self, prompt: str, came: "Answer | Lost") -> None:
-        return
-
-    def kept(self, prompt: str, answer: "Answer") -> None:
-        return
-
-    def failed(self, prompt: str, why: NoAnswer) -> None:
-        return
-
-    def failure(self, prompt: str) -> NoAnswer | None:
         return None

@@ -137,12 +137,6 @@ def check_address(url: str) -> None:
         raise ConfigError(f"server address {public_url(url)!r}: write it as http://host:port/v1")
 
 
-def without_query(url: str) -> tuple[str, str]:
-    """An address, and what stands behind its ``?``, which belongs behind the path of each request."""
-    address, _, query = url.partition("?")
-    return address, query
-
-
 def check_variable(name: str) -> None:
     """Raise `ConfigError` for what cannot be the name of an environment variable, and may be the key itself."""
     if not _VARIABLE.fullmatch(name):

@@ -122,15 +122,13 @@ class StorePath:
 
     def rglob(self, pattern: str) -> "Iterator[StorePath]":
         """All objects in a folder and in those below it whose name fits."""
-        return (path for path in self._below() if PurePosixPath(path.name).match(pattern))
-
-    def _below(self) -> "Iterator[StorePath]":
         begin = self.key + "/" if self.key else None
 
         def keys() -> list[str]:
             return [about["path"] for batch in obstore().list(self.store, begin) for about in batch]
 
-        return (StorePath(self.scheme, self.bucket, key) for key in repeated(self, "list", keys))
+        found = (StorePath(self.scheme, self.bucket, key) for key in repeated(self, "list", keys))
+        return (path for path in found if PurePosixPath(path.name).match(pattern))
 
     # Bytes
 
@@ -269,13 +267,13 @@ def parts_of(path: Place) -> Iterator["Parts"]:
             yield read
 
 
-def map_places(function: Callable[[Place], Result], paths: list[Place], at_once: int = 32) -> list[Result]:
+def map_places(function: Callable[[Place], Result], paths: list[Place]) -> list[Result]:
     """What a function gives for each path; several threads ask where these are of a store."""
     from concurrent.futures import ThreadPoolExecutor
 
     if not any(isinstance(path, StorePath) for path in paths):
         return [function(path) for path in paths]
-    with ThreadPoolExecutor(at_once) as pool:
+    with ThreadPoolExecutor(32) as pool:
         return list(pool.map(function, paths))
 
 

@@ -22,12 +22,9 @@ def in_phrase(before: str, subject: str, language: str) -> tuple[str, str]:
     German, Portuguese and Spanish both are given back as they are.
     ``("la capitale de ", "Royaume-Uni")`` gives ``("la capitale du ", "Royaume-Uni")``.
     """
-    if before.endswith(("„", "«")):
-        return (
-            before,
-            subject,
-        )  # a name that is quoted stays bare; of French marks, with a space behind, french.join tells
-    if language not in _RULES or subject in listed_words(language).get("without", ()):
+    # a name that is quoted stays bare; of French marks, with a space behind, french.join tells
+    quoted = before.endswith(("„", "«"))
+    if quoted or language not in _RULES or subject in listed_words(language).get("without", ()):
         return before, subject
     before, subject = _RULES[language](before, subject)
     return (before, subject) if before else ("", subject[0].upper() + subject[1:])

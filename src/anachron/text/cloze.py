@@ -54,15 +54,12 @@ def read_cloze(path: Path | str) -> dict[str, Cloze]:
     the rule, for a file that is none, for a template that `cloze_fault` refuses, and for past wordings that are not one
     a template.
     """
-    return _read(read_json(path), str(path))
-
-
-def _read(raw: Any, name: str) -> dict[str, Cloze]:
+    raw = read_json(path)
     if not isinstance(raw, list):
-        raise DataError(f"{name}: expected a list of relations, found {type(raw).__name__}")
+        raise DataError(f"{path}: expected a list of relations, found {type(raw).__name__}")
     relations: dict[str, Cloze] = {}
     for number, entry in enumerate(raw, 1):
-        where = f"{name}, entry {number}"
+        where = f"{path}, entry {number}"
         if not isinstance(entry, dict):
             raise DataError(f'{where}: expected an object with "id", "label" and "templates", found {entry!r}')
         id, label, templates = (entry.get(key) for key in ("id", "label", "templates"))

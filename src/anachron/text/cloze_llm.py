@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from anachron.core.errors import DataError
-from anachron.io.json_answers import by_frequency, example_line, fact_lines, object_in, shown
+from anachron.io.json_answers import by_frequency, object_in, shown
 from anachron.text.cloze import OBJECT_SLOT, cloze_fault
 from anachron.text.questions import SUBJECT_SLOT
+from anachron.text.templates import FactToWord
+from anachron.text.verbalize import prompt_about
 
 SENTENCES = 10
 MOST_TEMPLATES = 5
@@ -26,19 +28,6 @@ SENTENCES_SCHEMA: dict[str, Any] = {
     "required": ["sentences"],
     "additionalProperties": False,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceTriple:
-    """What sentences are made from: the labels of a triple, and what they mean where that is known."""
-
-    relation_id: str
-    subject: str
-    relation: str
-    object: str
-    subject_description: str = ""
-    relation_description: str = ""
-    object_description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +64,20 @@ Arabic." and "In Zanzibar, official business is conducted in Arabic.\""""
 
 
 def sentences_prompt(
-    triple: SentenceTriple, example: SentenceTriple | None = None, language: str = "English",
+    triple: FactToWord, example: FactToWord | None = None, language: str = "English",
     instructions: str | None = None,
 ) -> str:  # fmt: skip
-    """The whole text a model is asked with. Labels are quoted as JSON: none can pass for an instruction.
+    """The whole text a model is asked with.
 
     example: another triple of the relation, to show what it means. instructions: in the place of ours; how to reply is
     added to them, so that the reply can be read. Raises `DataError` where a label is missing.
     """
-    parts = (
-        ("subject", triple.subject, triple.subject_description),
-        ("relation", triple.relation, triple.relation_description),
-        ("object", triple.object, triple.object_description),
-    )
-    lines = [INSTRUCTIONS if instructions is None else f"{instructions.strip()}\n\n{REPLY}", "", "The fact:"]
-    for name, label, _ in parts:
-        if not label.strip():
+    for name in ("subject", "relation", "object"):
+        if not getattr(triple, name).strip():
             raise DataError(f"a triple of {triple.relation_id} has no label for its {name}; leave it out")
-    lines += fact_lines(parts)
-    if language != "English":
-        lines.append(f"Write the sentences in {language}, with the subject and the object as they are written above.")
-    if example is not None:
-        lines.append(example_line(example.subject, triple.relation, example.object))
-    return "\n".join(lines)
+    asked = INSTRUCTIONS if instructions is None else f"{instructions.strip()}\n\n{REPLY}"
+    said = f"Write the sentences in {language}, with the subject and the object as they are written above."
+    return prompt_about(triple, asked, [] if language == "English" else [said], example)
 
 
 def read_sentences(text: str) -> list[str]:
@@ -172,7 +152,7 @@ def _without_quotes(before: str, after: str) -> tuple[str, str]:
     return before, after
 
 
-def templates_from(triple: SentenceTriple, text: str) -> list[str | Unfit]:
+def templates_from(triple: FactToWord, text: str) -> list[str | Unfit]:
     """What each sentence of a model's answer about a triple gives; one `Unfit` for an answer that cannot be read."""
     try:
         sentences = read_sentences(text)

@@ -63,24 +63,15 @@ _LEFT_DATE = re.compile(
 )
 
 
-def check_question(question: str, subject: str, object: str, answer: str | None = None) -> None:
-    """Raise `DataError` unless a question is fit to be asked under any date.
-
-    Rules: it ends with ``?``, or is the beginning of a statement that the answer completes; it starts in lower case
-    unless with a name; it names the subject, as a whole word; it does not give the object away; it holds no date of its
-    own; and the answer, when given, is the object's label (case and a trailing full stop aside).
-    """
-    fault = question_fault(question, subject, object, answer, statements=True)
-    if fault is not None:
-        raise DataError(fault[1])
-
-
 def question_fault(
     question: str, subject: str, object: str, answer: str | None = None, language: str = "English", *,
     statements: bool = False,
 ) -> tuple[str, str] | None:  # fmt: skip
-    """What `check_question` would refuse a question for: the rule's short name, for counting, and the message.
+    """Why a question is not fit to be asked under any date: the rule's short name, for counting, and the message.
 
+    Rules: it ends with ``?``; it starts in lower case unless with a name; it names the subject, as a whole word; it
+    does not give the object away; it holds no date of its own; and the answer, when given, is the object's label (case
+    and a trailing full stop aside).
     statements: whether the beginning of a statement will do, which the answer completes (TimeStress, limitations).
     language: of the question. Those of others than English may decline the subject, so one of its longer words is
     enough; and their words for dates are not known.
@@ -90,18 +81,21 @@ def question_fault(
             return "no question mark", f"question {question!r} must end with '?'"
         if (closed := closing_fault(question)) is not None:
             return "no place for the answer", closed
-    if language != "English":
-        return _foreign_fault(question, subject, object, answer)
-    first = question.split()[0]
-    named = question.startswith(subject)  # the World Health Organization may open a question as WHO
-    if first != first.lower() and first.lower() in openings()["English"] and not named:
-        return "capital letter", f"question {question!r} follows a date, so {first!r} must start in lower case"
     asked, about = name_key(question), name_key(subject)
-    if not re.search(rf"(?<!\w){re.escape(about)}(?!\w)", asked):
+    if language == "English":
+        first = question.split()[0]
+        opens = question.startswith(subject)  # the World Health Organization may open a question as WHO
+        if first != first.lower() and first.lower() in openings()["English"] and not opens:
+            return "capital letter", f"question {question!r} follows a date, so {first!r} must start in lower case"
+        named = re.search(rf"(?<!\w){re.escape(about)}(?!\w)", asked) is not None
+    else:
+        words = about.split()
+        named = any(word in asked for word in [word for word in words if len(word) > 3] or words)
+    if not named:
         return "subject missing", f"question {question!r} does not name its subject {subject!r}"
     if name_key(object) in asked:
         return "answer in question", f"question {question!r} gives its answer {object!r} away"
-    if _LEFT_DATE.search(asked.replace(about, "")):
+    if language == "English" and _LEFT_DATE.search(asked.replace(about, "")):
         return "date left", f"question {question!r} still holds a date; remove it"
     if answer is not None and not same_label(answer, object):
         return "wrong answer", f"question {question!r} is answered {answer!r}; the object is {object!r}"
@@ -121,17 +115,6 @@ def closing_fault(prompt: str) -> str | None:
         f"question {prompt!r} must end with '?' or, as the beginning of a statement ('the capital of France was'), "
         "with the word that the answer follows"
     )
-
-
-def _foreign_fault(question: str, subject: str, object: str, answer: str | None) -> tuple[str, str] | None:
-    words = name_key(subject).split()
-    if not any(word in name_key(question) for word in [word for word in words if len(word) > 3] or words):
-        return "subject missing", f"question {question!r} does not name its subject {subject!r}"
-    if name_key(object) in name_key(question):
-        return "answer in question", f"question {question!r} gives its answer {object!r} away"
-    if answer is not None and not same_label(answer, object):
-        return "wrong answer", f"question {question!r} is answered {answer!r}; the object is {object!r}"
-    return None
 
 
 def same_label(one: str, other: str) -> bool:

@@ -83,8 +83,8 @@ def _class_of(words: Sequence[str], rules: Mapping[str, Any]) -> tuple[Mapping[s
     for head in heads:
         fitting = [
             (len(noun), number, noun)
-            for number, nouns in enumerate(_nouns(rules["classes"]))
-            for noun in nouns
+            for number, one in enumerate(rules["classes"])
+            for noun in map(str.casefold, one.get("nouns", ()))
             if _is_headed(head, noun, first=first, compounds=rules.get("compounds", False))
         ]
         if fitting:
@@ -98,10 +98,6 @@ def _class_of(words: Sequence[str], rules: Mapping[str, Any]) -> tuple[Mapping[s
         if any(noun.endswith(ending) and len(noun) >= len(ending) + _LEAST for ending in one.get("endings", ())):
             return one, False
     return None
-
-
-def _nouns(classes: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(noun.casefold() for noun in one.get("nouns", ())) for one in classes)
 
 
 def _is_headed(label: str, noun: str, *, first: bool, compounds: bool) -> bool:

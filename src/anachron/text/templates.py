@@ -16,7 +16,7 @@ NO_TEMPLATES = "relation without templates"  # a reason to fail
 
 @dataclass(frozen=True, slots=True)
 class FactToWord:
-    """What a question is made from.
+    """What questions are made from, and sentences (`anachron.text.cloze_llm`), which need no ``fact_id``.
 
     year: in the middle of the fact's period; None where no end is known. subject_kind: of `anachron.text.kinds`.
     """

@@ -8,12 +8,12 @@ whole, with the reason. Everything here is a function of its arguments: `anachro
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
 from anachron.core.periods import Period
-from anachron.io.json_answers import example_line, fact_lines, object_in, quoted, shown
+from anachron.io.json_answers import object_in, quoted, shown
 from anachron.text.dates import Wording, date_in_words, wording_of
 from anachron.text.kinds import KINDS
 from anachron.text.questions import PARAPHRASES
@@ -84,21 +84,7 @@ def relation_examples(facts: Iterable[FactToWord]) -> dict[str, list[FactToWord]
     return examples
 
 
-class Triple(Protocol):
-    """A fact by its relation and the labels of its ends."""
-
-    @property
-    def relation_id(self) -> str: ...
-    @property
-    def subject(self) -> str: ...
-    @property
-    def object(self) -> str: ...
-
-
-AnyTriple = TypeVar("AnyTriple", bound=Triple)
-
-
-def example_for(fact: AnyTriple, examples: Mapping[str, Sequence[AnyTriple]]) -> AnyTriple | None:
+def example_for(fact: FactToWord, examples: Mapping[str, Sequence[FactToWord]]) -> FactToWord | None:
     """The first example of the relation that shares neither subject nor object with the fact, either way round."""
     ends = {fact.subject, fact.object}
     return next((e for e in examples.get(fact.relation_id, ()) if not ends & {e.subject, e.object}), None)
@@ -137,22 +123,30 @@ def fact_prompt(
     fact: FactToWord, opening: str, example: FactToWord | None = None, language: str = "English",
     instructions: str | None = None,
 ) -> str:  # fmt: skip
-    """The whole text a model is asked with. Labels are quoted as JSON: none can pass for an instruction.
+    """The whole text a model is asked with.
 
     instructions: in the place of ours; how to reply is added to them, so that the reply can be read.
     """
-    parts = (
-        ("subject", fact.subject, fact.subject_description),
-        ("relation", fact.relation, fact.relation_description),
-        ("object", fact.object, fact.object_description),
-    )
-    lines = [INSTRUCTIONS if instructions is None else f"{instructions.strip()}\n\n{REPLY}", "", "The fact:"]
-    lines += fact_lines(parts)
-    lines.append(f"The date phrase: {quoted(opening)}")
+    said = [f"The date phrase: {quoted(opening)}"]
     if language != "English":
-        lines.append(f"Write the questions in {language}, with the subject and the answer as they are written above.")
+        said.append(f"Write the questions in {language}, with the subject and the answer as they are written above.")
+    asked = INSTRUCTIONS if instructions is None else f"{instructions.strip()}\n\n{REPLY}"
+    return prompt_about(fact, asked, said, example)
+
+
+def prompt_about(fact: FactToWord, instructions: str, said: Sequence[str], example: FactToWord | None) -> str:
+    """Instructions, a fact by the labels and descriptions of its parts, what else is said of it, and an example of its
+    relation. Labels are quoted as JSON: none can pass for an instruction."""
+    lines = [instructions, "", "The fact:"]
+    for part in ("subject", "relation", "object"):
+        label, description = getattr(fact, part), getattr(fact, f"{part}_description")
+        lines.append(f"- {part}: {quoted(label)}" + (f", meaning {quoted(description)}" if description else ""))
+    lines += said
     if example is not None:
-        lines.append(example_line(example.subject, fact.relation, example.object))
+        lines.append(
+            f"To show what the relation means, another fact with it: subject {quoted(example.subject)}, "
+            f"relation {quoted(fact.relation)}, object {quoted(example.object)}."
+        )
     return "\n".join(lines)
 
 

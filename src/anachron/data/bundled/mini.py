@@ -71,7 +71,7 @@ def question_of(fact: Fact) -> str:
 def mini_statements(limit: int | None = None) -> pl.DataFrame:
     """The statement table of ``mini``: the same on every machine. limit: of so many facts only, by the smallest ids."""
     facts = mini_facts()
-    objects = Counter((f.subject, f.relation_id) for f in {(_key(m.fact)): m.fact for m in facts}.values())
+    objects = Counter(key[:2] for key in {(m.fact.subject, m.fact.relation_id, m.fact.object) for m in facts})
     asked = [
         _with_lives(FactWithQuestion(m.fact, question_of(m.fact), objects[m.fact.subject, m.fact.relation_id] - 1))
         for m in facts
@@ -92,10 +92,6 @@ def _life(label: str) -> tuple[str | None, str | None]:
     """Years of birth and death, where they are known: of persons alone."""
     known = mini_entities().get(label)
     return (None, None) if known is None else (known.birth, known.death)
-
-
-def _key(fact: Fact) -> tuple[str, str | None, str]:
-    return fact.subject, fact.relation_id, fact.object
 
 
 @dataclass(frozen=True, slots=True)

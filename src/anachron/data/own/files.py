@@ -214,7 +214,9 @@ def _of_cells(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Rows:
         raise DataError(
             f"column {header.index('') + 1} has no name; name it in the header or leave it out (pandas: index=False)"
         )
-    _refuse_twice(header)
+    twice = next((name for name, count in Counter(header).items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"two columns are called {twice!r}; keep or rename one of them")
     rows = ({name: cell.strip() or None for name, cell in zip(header, line, strict=True)} for line in lines)
     return Rows(tuple(header), tuple(rows))
 
@@ -275,13 +277,6 @@ def _value(value: Any) -> Any:
     if isinstance(value, str):
         return value.strip() or None
     return None if isinstance(value, float) and value != value else value
-
-
-def _refuse_twice(names: Sequence[str]) -> None:
-    counts = Counter(names)
-    twice = next((name for name in names if counts[name] > 1), None)
-    if twice is not None:
-        raise DataError(f"two columns are called {twice!r}; keep or rename one of them")
 
 
 def as_table(rows: Iterable[Json], columns: Sequence[str]) -> pl.DataFrame:

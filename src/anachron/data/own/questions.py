@@ -47,7 +47,7 @@ def with_relation_words(items: Iterable[GivenFact], language: Language) -> list[
     return [replace(item, fact=worded(item.fact)) for item in items]
 
 
-def question_of(item: GivenFact, seed: int = 0, language: Language | None = None) -> QuestionOrReason:
+def question_of(item: GivenFact, language: Language | None = None) -> QuestionOrReason:
     """The fact's own question, or one of the bundled templates of its relation, found by its id or its label; or one
     by the relation's own words (`anachron.text.roles`).
 
@@ -59,7 +59,8 @@ def question_of(item: GivenFact, seed: int = 0, language: Language | None = None
     fact = item.fact
     relation = language.relation_id(fact.relation_id, fact.relation)
     known = relation or fact.relation_id or fact.relation
-    worded = by_templates_or_role(FactToWord(fact.id, fact.subject, known, fact.object, fact.relation), seed, language)
+    to_word = FactToWord(fact.id, fact.subject, known, fact.object, fact.relation)
+    worded = by_templates_or_role(to_word, language=language)
     if isinstance(worded, Verbalised):
         return QuestionOrReason(worded.questions[worded.drawn], sure=worded.sure)
     if worded.reason == NO_TEMPLATES:
@@ -91,8 +92,10 @@ def question_faults(item: GivenFact, language: str = "English") -> list[Fault]:
     """What is wrong with the questions that the rows of a fact bring. language: the name of theirs."""
     faults = []
     fact = item.fact
-    if item.question and (fault := own_fault(item.question, fact, language)):
-        faults.append(Fault(item.rows[0], "question", fault[1]))
+    if item.question:
+        fault = question_fault(item.question, fact.subject, fact.object, language=language, statements=True)
+        if fault is not None:
+            faults.append(Fault(item.rows[0], "question", fault[1]))
     more = [("present_question", item.present_question), *(("questions", text) for text in written_questions(item))]
     for column, text in more:
         if text is not None and (closed := closing_fault(text)):
@@ -105,10 +108,6 @@ def written_questions(item: GivenFact) -> tuple[str, ...]:
     file's column of that name holds something else."""
     written = item.values.get("questions")
     return tuple(written) if isinstance(written, list) and item.question in written else ()
-
-
-def own_fault(question: str, fact: Fact, language: str) -> tuple[str, str] | None:
-    return question_fault(question, fact.subject, fact.object, language=language, statements=True)
 
 
 def facts_to_ask(items: Iterable[GivenFact], language: Language | None = None) -> pl.DataFrame:

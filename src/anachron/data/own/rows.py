@@ -216,34 +216,31 @@ def _values(
     check("start", _start, given["start"], order)
     check("end", _end, given["end"], number, notices, order)
     if not faults:
-        check("period", _period, values["start"], values["end"])
+        check("period", Period, values["start"], values["end"])
         if faults:
             faults = [Fault(number, "end", fault.rule) for fault in faults]
     return faults, values
 
 
-def _means(value: Any, words: frozenset[str]) -> bool:
-    missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return missing or (isinstance(value, str) and value.strip().casefold() in words)
+def is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing, or a word for it."""
+    nothing = value is None or (isinstance(value, float) and math.isnan(value))
+    return nothing or (isinstance(value, str) and value.strip().casefold() in NO_DATE)
 
 
 def _start(value: Any, order: Order | None) -> Any:
-    if _means(value, NO_DATE):
+    if is_missing(value):
         raise DataError(f"{value or ''!r} is empty: a fact needs the date since which it holds; give one")
     return read_start(value, order)
 
 
 def _end(value: Any, number: int, notices: Notices, order: Order | None) -> Any:
-    still = _means(value, NO_DATE) or (isinstance(value, str) and means_still(value))
+    still = is_missing(value) or (isinstance(value, str) and means_still(value))
     date = None if still else read_end(value, order)
     if date is not None and is_no_end(date):
         notices.add("ends stand for no end", f"row {number}, end: {str(value)!r} stands for no end: it still holds")
         return None
     return date
-
-
-def _period(start: Any, end: Any) -> Period:
-    return Period(start, end)
 
 
 def formula_fault(value: Any) -> str | None:
@@ -282,7 +279,7 @@ def _label(label: str | None, id: str | None, side: str) -> str:
 
 
 def _number(value: Any) -> float | None:
-    if _means(value, NO_DATE):
+    if is_missing(value):
         return None
     try:
         number = math.nan if isinstance(value, bool) else float(value)

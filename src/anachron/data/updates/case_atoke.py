@@ -14,7 +14,7 @@ from typing import Any
 
 from anachron.core.dates import Date
 from anachron.core.errors import DataError
-from anachron.data.updates.case_records import SLOT, EditCase, Part, granularity_of
+from anachron.data.updates.case_records import EditCase, Part, granularity_of
 
 REQUIRED = ("requested_rewrite",)
 # Field of an evaluation -> kind of question about the present, about the past (`anachron.evaluate.measures.atoke`).
@@ -68,9 +68,7 @@ def atoke_start(record: Part) -> str | None:
 
 def atoke_case(record: Part, case_id: str) -> EditCase:
     asked = record.get("requested_rewrite")
-    prompt = asked.get("prompt").prompt()
-    if prompt.count(SLOT) != 1:
-        raise asked.get("prompt").wrong(f"it must hold {SLOT} once, where the subject stands")
+    prompt = asked.get("prompt").marked_prompt()
     new, true = (asked.get(name).get("str").label() for name in ("target_new", "target_true"))
     old = true if true != new else None  # an object that only lasts longer took nobody's place
     (start, end), (old_start, old_end) = (

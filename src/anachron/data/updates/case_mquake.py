@@ -36,25 +36,21 @@ def mquake_case(record: Part, case_id: str) -> EditCase:
     first, *others = rewrites
     label, replaced = _target(first, "target_new"), _target(first, "target_true")
     return EditCase(
-        case_id=case_id, subject=first.get("subject").some_label(), prompt=_prompt(first), new=label, old=replaced,
-        relation=first.get("relation_id").label() or None,
+        case_id=case_id, subject=first.get("subject").some_label(), prompt=first.get("prompt").marked_prompt(),
+        new=label, old=replaced, relation=first.get("relation_id").label() or None,
         objects=tuple((name, what) for name, what in ((label, "new"), (replaced, "obsolete")) if name),
         tests=tuple(tests),
         rewrites=tuple(
-            Rewrite(one.get("subject").some_label(), _prompt(one), _target(one, "target_new") or "") for one in others
+            Rewrite(
+                one.get("subject").some_label(), one.get("prompt").marked_prompt(), _target(one, "target_new") or ""
+            )
+            for one in others
         ),
     )  # fmt: skip
 
 
-def _prompt(rewrite: Part) -> str:
-    prompt = rewrite.get("prompt").prompt()
-    if prompt.count(SLOT) != 1:
-        raise rewrite.get("prompt").wrong(f"it must hold {SLOT} once, where the subject stands")
-    return prompt
-
-
 def _text(rewrite: Part) -> str:
-    return _prompt(rewrite).replace(SLOT, rewrite.get("subject").some_label())
+    return rewrite.get("prompt").marked_prompt().replace(SLOT, rewrite.get("subject").some_label())
 
 
 def _target(rewrite: Part, name: str) -> str | None:

@@ -53,7 +53,9 @@ class PortabilityTest:
     kind: as its format calls it (``subject aliasing``, ``multi-hop``, ...).
     needed: whether ``any`` of the questions must be right, or ``all``.
     conditions: questions that the model must answer before the update; else the test does not count.
-    rule: how generated text is judged, one of `RULES`. unusable: why it cannot be asked; else None.
+    rule: how generated text is judged: ``begins`` with an answer, by the rules of
+        `anachron.evaluate.measures.generations`, or ``contains`` each answer, anywhere.
+    unusable: why it cannot be asked; else None.
     """
 
     kind: str
@@ -62,12 +64,6 @@ class PortabilityTest:
     conditions: tuple[PortabilityQuestion, ...] = ()
     rule: str = "begins"
     unusable: str | None = None
-
-
-RULES = (
-    "begins",
-    "contains",
-)  # with an answer, by the rules of `anachron.evaluate.measures.generations`; each answer, anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +187,13 @@ class Part:
         """A prompt without the space at its end."""
         self.some_label()
         prompt: str = self.value.rstrip()
+        return prompt
+
+    def marked_prompt(self) -> str:
+        """A prompt that holds `SLOT` once."""
+        prompt = self.prompt()
+        if prompt.count(SLOT) != 1:
+            raise self.wrong(f"it must hold {SLOT} once, where the subject stands")
         return prompt
 
     def labels(self) -> tuple[str, ...]:

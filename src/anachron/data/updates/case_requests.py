@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from anachron.data.updates.case_records import (
-    SLOT,
     EditCase,
     NeighbourFact,
     Part,
@@ -44,9 +43,7 @@ def counterfact_start(record: Part) -> str | None:
 
 def counterfact_case(record: Part, case_id: str) -> EditCase:
     asked = record.get("requested_rewrite")
-    prompt = asked.get("prompt").prompt()
-    if prompt.count(SLOT) != 1:
-        raise asked.get("prompt").wrong(f"it must hold {SLOT} once, where the subject stands")
+    prompt = asked.get("prompt").marked_prompt()
     target = {name: asked.get(name) for name in ("target_new", "target_true")}
     new, old = (None if part.value is None else part.get("str").label() for part in target.values())
     neighbours = record.get("neighborhood_prompts")

@@ -17,12 +17,11 @@ from anachron.core.errors import DataError
 from anachron.core.facts import REPLACEMENT, Fact
 from anachron.core.sameness import name_key, same_name
 from anachron.data.own.columns import UPDATES_KNOWN, canonical, names_by_id, update_columns
-from anachron.data.own.date_words import NO_DATE
 from anachron.data.own.dates import Order, is_no_end, needs_order, read_end, read_start
 from anachron.data.own.faults import Fault, refuse
 from anachron.data.own.files import column_names, read_rows
 from anachron.data.own.notices import Notices
-from anachron.data.own.rows import cell_names, cell_text, formula_fault, order_of_dates
+from anachron.data.own.rows import cell_names, cell_text, formula_fault, is_missing, order_of_dates
 from anachron.data.updates.bundled_facts import bundled_facts, facts_of_relation, statement_of
 from anachron.data.updates.case_records import SLOT, Part
 from anachron.io.files import Json
@@ -141,7 +140,7 @@ def _values(
 
 
 def _date(value: Any, column: str, order: Order | None) -> str | None:
-    if value is None or (isinstance(value, str) and value.strip().casefold() in NO_DATE):
+    if is_missing(value):
         return None
     if order is None and needs_order(value):
         raise DataError(f"{value!r} may have the day or the month first; write the year first, such as 2009-01-20")

@@ -109,7 +109,7 @@ def judged(case: EditCase, rows: Sequence[Json], texts: Mapping[str, str]) -> li
 
 def is_right(rule: str, text: str, question: PortabilityQuestion) -> bool:
     """Whether a generated text, without its question, answers it by a rule of
-    `anachron.data.updates.case_records.RULES`."""
+    `anachron.data.updates.case_records.PortabilityTest`."""
     if rule == "contains":
         return all(any(name in text for name in names) for names in question.answers)
     return letters_of_name(text, [name for names in question.answers for name in names]) > 0

@@ -9,7 +9,7 @@ from tenacity import stop_after_attempt
 from anachron.core.errors import BackendError
 from anachron.io.clients import Client, Refused, Unanswered
 from anachron.io.retries import LONGEST_RETRY_AFTER, repeating
-from anachron.io.servers import Server, is_openai, redirected, without_query
+from anachron.io.servers import Server, is_openai, redirected
 from anachron.lm.server.replies import BadReply, read_counter
 
 Read = TypeVar("Read")
@@ -34,7 +34,7 @@ class Connection:
     @property
     def root(self) -> str | None:
         """The address that a server's own ways stand behind; ``None`` where there can be none."""
-        root, _, version = without_query(self.server.address)[0].rstrip("/").rpartition("/")
+        root, _, version = self.server.address.partition("?")[0].rstrip("/").rpartition("/")
         return root if version == "v1" and not is_openai(self.server.address) else None
 
     def complete(self, **asked: Any) -> bytes:

@@ -10,7 +10,7 @@ from anachron.io.clients import Client
 from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
 from anachron.io.llm import ask_all
-from anachron.io.llm_settings import Learned, LlmSettings, Meter, NoAnswer, Unmetered
+from anachron.io.llm_settings import Learned, LlmSettings, Meter, NoAnswer
 from anachron.io.run_folder import SAME_AS
 
 
@@ -39,7 +39,7 @@ class ChatAnswerer:
         return {"backend": "chat"} | known | ({SAME_AS: recorded["same_as"]} if self.settings.same_as else {})
 
     def answers(self, prompts: Sequence[str], callbacks: Callbacks) -> list[Answer | NoAnswer]:
-        return self.metered_answers(prompts, callbacks, Unmetered())
+        return self.metered_answers(prompts, callbacks, Meter())
 
     def metered_answers(self, prompts: Sequence[str], callbacks: Callbacks, meter: Meter) -> list[Answer | NoAnswer]:
         self.client = self.client or Client(self.settings)

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from anachron.core.errors import BackendError, DataError
 from anachron.io.answers import Answer
-from anachron.io.llm_settings import Lost, NoAnswer
+from anachron.io.llm_settings import Lost, Meter, NoAnswer
 from anachron.probe.ask.budget import Budget, Cost, Kind, Prices, affordable, cost_of, tokens_of
 
 LEDGER = "spent.jsonl"  # in a run folder
@@ -25,8 +25,8 @@ SURE = 2.0  # times more read than was to be expected, of a kind that was asked 
 
 
 @dataclass
-class Purse:
-    """A `anachron.io.llm_settings.Meter` with a budget, or without one only counting.
+class Purse(Meter):
+    """A meter with a budget, or without one only counting.
 
     kinds: of the questions, by prompt. write: told each entry, for a file (`kept_purse`). warn: told what people should
     know. spent: over all runs; of a request whose end is unknown the most that it may cost.

@@ -58,15 +58,11 @@ class Language:
         if given is not None or label in self.relations:
             return known if known in self.relations else None
         wanted = SHORT_NAMES.get(name_key(label), name_key(label))
-        english = relation_templates()
-        return next(
-            (
-                key
-                for key, worded in self.relations.items()
-                if wanted in {name_key(worded.label), _english(key, english)}
-            ),
-            None,
-        )
+        english = {key: name_key(label) for key, (label, _) in relation_templates().items()}
+        for key, worded in self.relations.items():  # one of a language of one's own may have no English questions
+            if wanted in (name_key(worded.label), english.get(key)):
+                return key
+        return None
 
     def question(self, template: str, subject: str, kind: str | None = None) -> str:
         """A template's question about a subject. kind: what it is (`anachron.text.kinds`), for English articles.
@@ -199,7 +195,3 @@ def _template_fault(worded: Worded) -> str | None:
         if question.count(SUBJECT_SLOT) != 1:
             return f"question {question!r} must hold {SUBJECT_SLOT} exactly once"
     return next(filter(None, map(cloze_fault, (*worded.cloze, *worded.cloze_past))), None)
-
-
-def _english(key: str, templates: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
-    return name_key(templates[key][0])

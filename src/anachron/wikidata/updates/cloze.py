@@ -13,7 +13,6 @@ from anachron.io.llm import ask_all, readable
 from anachron.io.llm_settings import LlmSettings, NoAnswer
 from anachron.text.cloze_llm import (
     SENTENCES_SCHEMA,
-    SentenceTriple,
     Unfit,
     best_templates,
     count_unfit,
@@ -21,6 +20,7 @@ from anachron.text.cloze_llm import (
     templates_from,
 )
 from anachron.text.dates import wording_of
+from anachron.text.templates import FactToWord
 from anachron.text.verbalize import example_for
 from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.updates.sample import sample_triples
@@ -96,7 +96,7 @@ def cloze_templates(
     return counts
 
 
-def _templates_in(triple: SentenceTriple, reply: Answer | NoAnswer) -> list[str | Unfit]:
+def _templates_in(triple: FactToWord, reply: Answer | NoAnswer) -> list[str | Unfit]:
     """What the sentences of a model's reply about a triple give."""
     reply = readable(reply)
     return [Unfit(reply.reason, reply.detail)] if isinstance(reply, NoAnswer) else templates_from(triple, reply.text)

@@ -10,7 +10,7 @@ import polars as pl
 from anachron.core.errors import DataError
 from anachron.io.cluster import Spread, map_in_order
 from anachron.io.tables import in_our_words
-from anachron.text.cloze_llm import SentenceTriple
+from anachron.text.templates import FactToWord
 from anachron.wikidata.reading.snapshot import Snapshot
 from anachron.wikidata.selection.lookups import scan_popularity
 from anachron.wikidata.selection.rules import Selection, Steps
@@ -31,7 +31,7 @@ _MOST_TRIED = 3  # times as many are drawn as are wanted, for some have no words
 def sample_triples(
     snapshot: Snapshot, relations: tuple[str, ...], of_each: int, most_popular: int, *, style: str = "american",
     seed: int = 0, spread: Spread | None = None,
-) -> dict[str, list[SentenceTriple]]:  # fmt: skip
+) -> dict[str, list[FactToWord]]:  # fmt: skip
     """Relation -> up to ``of_each`` triples whose subject is among the ``most_popular``, drawn by a seeded hash.
 
     relations: only these; all where empty. Raises `DataError` for a snapshot without page views and where no triple is
@@ -54,7 +54,7 @@ def sample_triples(
         raise DataError(f"{snapshot.folder} has no triple of these relations whose subject has page views")
     drawn = _lowest(pl.concat(parts), _MOST_TRIED * of_each)
     words = put_in_words(drawn, snapshot, snapshot, style)
-    sampled: dict[str, list[SentenceTriple]] = {}
+    sampled: dict[str, list[FactToWord]] = {}
     for triple in _triples(words):
         kept = sampled.setdefault(triple.relation_id, [])
         if len(kept) < of_each:
@@ -78,11 +78,11 @@ def _lowest(ranked: pl.DataFrame, most: int) -> pl.DataFrame:
     return ranked.sort("property", "hash").filter(pl.int_range(pl.len()).over("property") < most)
 
 
-def _triples(words: pl.DataFrame) -> Iterator[SentenceTriple]:
+def _triples(words: pl.DataFrame) -> Iterator[FactToWord]:
     complete = words.drop_nulls(["subject_label", "relation_label", "object_label"])
     for row in complete.iter_rows(named=True):
-        yield SentenceTriple(
-            relation_id=row["property"], subject=row["subject_label"], relation=row["relation_label"],
+        yield FactToWord(
+            fact_id="", relation_id=row["property"], subject=row["subject_label"], relation=row["relation_label"],
             object=row["object_label"], subject_description=row["subject_description"] or "",
             relation_description=row["relation_description"] or "", object_description=row["object_description"] or "",
         )  # fmt: skip

@@ -8,7 +8,6 @@ reading. Joins run in DuckDB, which goes to disk where memory ends.
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -203,8 +202,10 @@ def sum_file(
     lines = Lines()
     manifest_path.unlink(missing_ok=True)
     with scratch_folder(target.with_name(file.path.name + ".work")) as work:
-        tell = partial(_tell, progress, file.path.name, state.st_size)
-        for number, table in enumerate(read_views(file.path, project, lines, tell, threads)):
+        views = read_views(
+            file.path, project, lines, lambda done: progress(file.path.name, done, state.st_size), threads
+        )
+        for number, table in enumerate(views):
             table.write_parquet(work / f"{number:06d}.parquet")
         parts = sorted(str(path) for path in work.glob("*.parquet"))
         with atomic(target) as temporary, connection(work, SUM_MEMORY) as database:
@@ -269,12 +270,10 @@ def _load_redirects(database: "duckdb.DuckDBPyConnection", path: Path, project: 
         rows = pl.read_csv(
             path, has_header=False, separator="\t", quote_char=None, infer_schema=False, truncate_ragged_lines=False
         )
+    except pl.exceptions.NoDataError:
+        rows = pl.DataFrame(schema={"from": pl.String, "to": pl.String})
     except (pl.exceptions.PolarsError, OSError) as error:
-        if isinstance(error, pl.exceptions.NoDataError):
-            rows = pl.DataFrame(schema={"from": pl.String, "to": pl.String})
-        else:
-            reason = first_line(error)
-            raise DataError(f"{path}: lines must be from-title, tab, to-title ({reason})") from error
+        raise DataError(f"{path}: lines must be from-title, tab, to-title ({first_line(error)})") from error
     if rows.width != 2:
         raise DataError(f"{path}: lines must be from-title, tab, to-title; its first has {rows.width} columns")
     rows.columns = ["from", "to"]
@@ -329,7 +328,3 @@ def _join(database: "duckdb.DuckDBPyConnection", tables: list[list[str]], redire
         "views_matched": number_of(database, f"SELECT coalesce(sum(views), 0)::BIGINT {written}", [str(target)]),
         "views_of_project": number_of(database, f"SELECT coalesce(sum(views), 0)::BIGINT FROM ({views})"),
     }
-
-
-def _tell(progress: Progress, name: str, size: int, done: int) -> None:
-    progress(name, done, size)
