@@ -3,7 +3,7 @@
 import codecs
 import mmap
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -26,6 +26,14 @@ WRITERS: dict[str, Callable[[pl.DataFrame, BytesIO], Any]] = {
     ".csv": lambda t, b: t.write_csv(b),
     ".jsonl": lambda t, b: t.write_ndjson(b),
 }
+
+
+def by_schema(table: pl.DataFrame, schema: Mapping[str, Any]) -> pl.DataFrame:
+    """The columns of a schema in their types, null where the table lacks them."""
+    return table.select(
+        (pl.col(name) if name in table.columns else pl.lit(None)).cast(kind).alias(name)
+        for name, kind in schema.items()
+    )
 
 
 def check_ending(path: Place | str) -> str:

@@ -7,6 +7,7 @@ the same model in the same way, and no table of them is trusted.
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle, islice, takewhile
 
 import numpy as np
 
@@ -58,12 +59,8 @@ def missed(texts: int, sample: int) -> float:
 
 def batches_of(texts: int) -> Plan:
     """So many texts in padded batches of several sizes."""
-    batches: list[list[int]] = []
-    start = 0
-    while start < texts:
-        size = SIZES[len(batches) % len(SIZES)]
-        batches.append(list(range(start, min(start + size, texts))))
-        start += size
+    rest = iter(range(texts))
+    batches = list(takewhile(bool, (list(islice(rest, size)) for size in cycle(SIZES))))
     return Plan(batches, prefix_tree=False, batch_tokens=0)
 
 

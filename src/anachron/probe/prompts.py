@@ -19,7 +19,7 @@ from anachron.data.own.reading import Reading, columns_of
 from anachron.data.wordings import with_wordings
 from anachron.io.files import Json, file_fingerprint, write_manifest
 from anachron.io.run_folder import RUN_FILE, Kind, RunFolder
-from anachron.io.tables import check_ending, write_table
+from anachron.io.tables import by_schema, check_ending, write_table
 from anachron.probe.ask.run import ANSWERS_FILE, FACTS_FILE, read_answers
 from anachron.probe.runs import ASKED_FILE, DECOYS_FILE, SCORES_FILE, WORDINGS_FILE
 from anachron.text.dates import date_in_words
@@ -96,9 +96,8 @@ def _from_run(run: RunFolder, tables: dict[str, pl.DataFrame], dataset: str | No
         prompt=opening.fill_null("") + pl.col("question"), answer="object_label"
     )
     known = [name for name in BESIDE_SCORES if name in made.columns]
-    absent = [pl.lit(None, kind).alias(name) for name, kind in STATEMENT_SCHEMA.items() if name not in made.columns]
     types: dict[str, Any] = STATEMENT_SCHEMA | {name: MORE_SCHEMA[name] for name in known}
-    table = made.with_columns(absent).select(pl.col(name).cast(kind) for name, kind in types.items())
+    table = by_schema(made, types)
     return _with_decoys(Dataset("the run", table, run.record["settings"]["boundaries"]), tables)
 
 

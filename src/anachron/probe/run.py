@@ -331,7 +331,8 @@ class _Run:
         started = time.perf_counter()
         for number, scores, counters in scored:
             check_log_probs(scores, self.lm, self.plan[number].texts)
-            self._keep_part(number, scores, counters)
+            self.session["statements"] += self._write_part(number, scores)
+            self.counters.add(counters)
             self.session["seconds"] += time.perf_counter() - started
             self._count_session()
             self.run.save()
@@ -382,10 +383,6 @@ class _Run:
             f"{reused['texts']:,} of {len(self.texts):,} texts have the scores that they had in "
             f"{' and '.join(reused['from'])}; {len(self.texts) - reused['texts']:,} are new"
         )
-
-    def _keep_part(self, number: int, scores: np.ndarray, counters: Counters) -> None:
-        self.session["statements"] += self._write_part(number, scores)
-        self.counters.add(counters)
 
     def _write_part(self, number: int, scores: np.ndarray) -> int:
         """Write the scores of a part's texts; how many statements it has."""

@@ -225,12 +225,6 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def rename_hint(folder: Path | None) -> str:
-    """How to tell a run from another of the same name."""
-    run = "RUN" if folder is None else shlex.quote(str(folder))
-    return f"give one another name, which scores nothing again: anachron runs rename {run} NAME"
-
-
 def unique_labels(records: Sequence[Json], folders: Sequence[Path | None] = ()) -> list[str | None]:
     """One label a run: its own, or where runs of that label differ, with more of the model's path, dtype and revision.
 
@@ -255,7 +249,9 @@ def unique_labels(records: Sequence[Json], folders: Sequence[Path | None] = ()) 
             places.setdefault((label, one["format"], one["prefix"]), []).append(folder)
     for (label, form, prefix), same in places.items():
         if len(same) > 1:
+            run = "RUN" if same[-1] is None else shlex.quote(str(same[-1]))
             raise ConfigError(
-                f"{len(same)} runs are all called {label!r}, {form}, prefix {prefix}; {rename_hint(same[-1])}"
+                f"{len(same)} runs are all called {label!r}, {form}, prefix {prefix}; give one another name, which "
+                f"scores nothing again: anachron runs rename {run} NAME"
             )
     return labels

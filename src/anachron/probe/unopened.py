@@ -87,16 +87,11 @@ def model_source(
         prints = [{path.name: file_fingerprint(path) for path in one or ()} for one in (*of_model, given)]
     except OSError:
         return None  # loading says what is wrong
+    more = {name: version(name) for name in ("xllamacpp", "safetensors", "accelerate") if find_spec(name) is not None}
     return {
-        "name": name, "loading": dict(loading), "backend": place, "versions": source_versions(),
+        "name": name, "loading": dict(loading), "backend": place, "versions": versions() | more,
         "machine": platform.node(), "devices": os.environ.get("CUDA_VISIBLE_DEVICES"), "files": prints,
     }  # fmt: skip
-
-
-def source_versions() -> dict[str, str]:
-    """Versions of what reads a model."""
-    more = {name: version(name) for name in ("xllamacpp", "safetensors", "accelerate") if find_spec(name) is not None}
-    return versions() | more
 
 
 def model_files(name: str, revision: str | None) -> list[Path] | None:

@@ -119,7 +119,7 @@ def test_the_bias_of_position_is_that_of_one_who_knows_nothing(share: float):
             (size, [float(random.binomial(2, share)) / 2 for _ in drawn])
             for size, drawn in zip(one.sizes, one.drawn, strict=True)
         ]
-    found = position_bias(facts, firsts)
+    found = position_bias(weighted(firsts[one.fact_id]) for one in facts)
     assert found.value == pytest.approx(share - 0.5, abs=0.02)
     assert found.low - 1e-9 <= found.value <= found.high + 1e-9
     scores = [score_of(True, False)] * 5

@@ -7,7 +7,7 @@ import pytest
 
 from anachron.probe.ask.asking import narrow_enough
 from anachron.probe.ask.estimator import bounds, estimate_fact, mean_over_facts, position_bias, weighted
-from anachron.probe.ask.sampling import Call, Read, ask_matches, by_fact
+from anachron.probe.ask.sampling import Call, Read, ask_matches, by_fact, first_in
 from support.answerers import World, make_world
 
 POPULATION = 1500
@@ -30,17 +30,14 @@ def measure(world: World, size: int, width: float, seed: int) -> dict[str, float
         return mean_over_facts(w for s in by_fact(matches, read).values() if (w := weighted(s)) is not None)
 
     read = ask_matches(matches, ask, narrow_enough(matches, width))
-    firsts = {
-        match: None if score is None else (said[Call(match, True)] + (not said[Call(match, False)])) / 2
-        for match, score in read.items()
-    }
+    firsts = by_fact(matches, {match: first_in(match, said) for match in read})
     estimates = [estimate_fact(strata) for strata in by_fact(matches, read).values()]
     calls: dict[str, int] = {}
     for call in said:
         calls[call.match.fact_id] = calls.get(call.match.fact_id, 0) + 1
     found = mean(read)
     lost, of_won = np.mean([bounds(one, said) for one in matches], axis=0)
-    position = position_bias(matches, by_fact(matches, firsts))
+    position = position_bias(weighted(firsts[one.fact_id]) for one in matches)
     known = [(e.low <= won[place] <= e.high) for e, place in zip(estimates, chosen, strict=True) if e is not None]
     return {
         "covered": found.low <= won.mean() <= found.high, "error": found.value - won.mean(), "width": found.width,

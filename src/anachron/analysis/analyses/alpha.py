@@ -1,7 +1,6 @@
 """How likely the answer is, by the date's relative distance from the period (TimeStress, figures 3 and 15)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -45,18 +44,9 @@ def coarse_bin(alpha: pl.Expr) -> pl.Expr:
     )  # fmt: skip
 
 
-@dataclass
-class Sums:
-    """Totals by fact and column (a bin, and a status or granularity): arrays of shape (facts, columns)."""
-
-    logp: np.ndarray
-    statements: np.ndarray
-    lift: np.ndarray
-    with_prior: np.ndarray
-
-    def add(self, other: "Sums") -> None:
-        for name in ("logp", "statements", "lift", "with_prior"):
-            getattr(self, name).__iadd__(getattr(other, name))
+# Totals of log-probabilities, statements, lifts, and statements with a prior, by fact and column (a bin, and a status
+# or granularity): arrays of shape (facts, columns)
+Sums = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def columns_of(fine: bool) -> pl.DataFrame:
@@ -103,7 +93,7 @@ def alpha_sums(run: pl.DataFrame, order: pl.DataFrame, *, fine: bool = False) ->
         return np.bincount(where, weights, order.height * columns).reshape(shape).astype(float)
 
     logp, lifts, priors_there = (cells[name].to_numpy() for name in ("logp", "lift", "with_prior"))
-    return Sums(total(logp), total(None), total(lifts), total(priors_there))
+    return total(logp), total(None), total(lifts), total(priors_there)
 
 
 def alpha_profile(
@@ -128,10 +118,9 @@ def alpha_profile(
         key = tuple(str(run[name][0]) for name in RUN_KEYS)
         sums = alpha_sums(run, order, fine=fine)
         tables.append(_profile(key, columns, sums, subjects, resamples, seed))
-        if (POOLED, *key[1:]) in pooled:
-            pooled[(POOLED, *key[1:])].add(sums)
-        else:
-            pooled[(POOLED, *key[1:])] = sums
+        if (of_all := pooled.setdefault((POOLED, *key[1:]), sums)) is not sums:
+            for whole, part in zip(of_all, sums, strict=True):
+                whole += part
     tables += [_profile(key, columns, sums, subjects, resamples, seed) for key, sums in pooled.items()]
     return pl.concat(tables)
 
@@ -139,12 +128,13 @@ def alpha_profile(
 def _profile(
     key: tuple[str, ...], columns: pl.DataFrame, sums: Sums, subjects: np.ndarray, resamples: int, seed: int
 ) -> pl.DataFrame:
-    some = np.flatnonzero(sums.statements.sum(axis=0))
-    asked = sums.statements.sum(axis=1) > 0
-    logp, statements = sums.logp[asked][:, some], sums.statements[asked][:, some]
+    logp, statements, lifts, with_prior = sums
+    some = np.flatnonzero(statements.sum(axis=0))
+    asked = statements.sum(axis=1) > 0
+    logp, statements = logp[asked][:, some], statements[asked][:, some]
     low, high = bootstrap_ratio(logp, statements, subjects[asked], resamples=resamples, seed=seed)
-    priors = sums.with_prior[:, some].sum(axis=0)
-    lift = sums.lift[:, some].sum(axis=0) / np.where(priors > 0, priors, np.nan)
+    priors = with_prior[:, some].sum(axis=0)
+    lift = lifts[:, some].sum(axis=0) / np.where(priors > 0, priors, np.nan)
     table = columns[some].with_columns(
         *(pl.lit(value).alias(name) for name, value in zip(RUN_KEYS, key, strict=True)),
         pl.Series("statements", statements.sum(axis=0).astype(np.int64)),

@@ -20,11 +20,13 @@ from anachron.analysis.analyses.analysis import (
     Need,
 )
 from anachron.analysis.analyses.far_errors import FAR
+from anachron.analysis.days import day_numbers, days_of
 from anachron.analysis.findings import Rows
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, is_run
 from anachron.analysis.statistics import korn_graubard
 from anachron.analysis.study import Study
-from anachron.core.dates import GRANULARITIES, Date
+from anachron.core.dates import GRANULARITIES
+from anachron.io.tables import by_schema
 
 BEFORE_SUBJECT, BEFORE_OBJECT, FAR_AWAY = "before the subject", "before the object", "far from the period"
 
@@ -77,7 +79,6 @@ def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame)
     `DataError` for a ``time``, ``subject_from`` or ``object_from`` that is no date.
     """
     known = _about(about)
-    last_days: dict[str, int] = {}
     needed = scores.lazy().filter(pl.col("status").is_in(["correct", "incorrect"]))
     needed = needed.select(*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
     tables = [pl.DataFrame(schema=ANACHRONISM_SCHEMA)]
@@ -86,7 +87,7 @@ def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame)
         lost = _lost(run).join(known, on="fact_id", how="left", validate="m:1", maintain_order="left")
         win_rates = facts.filter(is_run(key)).select("fact_id", "granularity", "win_rate")
         tables.append(
-            _absurd(lost, last_days)
+            _absurd(lost)
             .join(win_rates, on=["fact_id", "granularity"], how="left", validate="m:1", maintain_order="left")
             .with_columns(pl.lit(value, pl.String).alias(name) for name, value in zip(RUN_KEYS, key, strict=True))
             .select(pl.col(name).cast(kind) for name, kind in ANACHRONISM_SCHEMA.items())
@@ -96,15 +97,8 @@ def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame)
 
 def _about(about: pl.DataFrame) -> pl.DataFrame:
     """Facts with their labels (null where missing) and the day numbers from which subject and object exist."""
-    columns = {"fact_id": about["fact_id"]}
-    for name in LABELS:
-        given = name in about.columns
-        columns[name] = about[name].cast(pl.String) if given else pl.Series([None] * about.height, dtype=pl.String)
-    for name in BIRTHS:
-        texts = about[name].cast(pl.String) if name in about.columns else [None] * about.height
-        days = [None if text is None else Date.parse(text).first_day for text in texts]
-        columns[name] = pl.Series(days, dtype=pl.Int64)
-    return pl.DataFrame(columns)
+    named = by_schema(about, dict.fromkeys(("fact_id", *LABELS), pl.String))
+    return named.with_columns(day_numbers(about, name) for name in BIRTHS)
 
 
 def _lost(run: pl.DataFrame) -> pl.DataFrame:
@@ -129,16 +123,12 @@ def _lost(run: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _absurd(lost: pl.DataFrame, last_days: dict[str, int]) -> pl.DataFrame:
-    """The absurd ones of the lost contexts of a run, ranked. ``last_days`` remembers parsed dates between runs."""
-    dates = lost.filter(pl.any_horizontal(pl.col(BIRTHS).is_not_null()))["time"].unique()
-    for text in dates:
-        if text not in last_days:
-            last_days[text] = Date.parse(text).last_day
-    days = pl.DataFrame({"time": dates, "last_day": pl.Series([last_days[text] for text in dates], dtype=pl.Int64)})
+def _absurd(lost: pl.DataFrame) -> pl.DataFrame:
+    """The absurd ones of the lost contexts of a run, ranked."""
+    days = days_of(lost.filter(pl.any_horizontal(pl.col(BIRTHS).is_not_null()))["time"])
     order = {granularity: place for place, granularity in enumerate(GRANULARITIES)}
     return (
-        lost.join(days, on="time", how="left", maintain_order="left")
+        lost.join(days.select("time", last_day="last"), on="time", how="left", maintain_order="left")
         .with_columns(
             pl.when(pl.col("last_day") < pl.col("subject_from"))
             .then(pl.lit(BEFORE_SUBJECT))

@@ -3,17 +3,9 @@
 import polars as pl
 
 from anachron.analysis.analyses.analysis import FACT, LABELS, RIGHT, Analysis, InPaper, Need
-from anachron.analysis.answers import RUNS_SCHEMA
 from anachron.analysis.findings import Rows, interval, percent
 from anachron.analysis.study import Study
 
-SHOWN = (
-    "model", "asked_by", "fact_id", "subject_label", "relation_label", "object_label", "question", "periods",
-    "win_rate", "win_rate_low", "win_rate_high", "win_rate_lost", "win_rate_won", "matches", "matches_of", "won_all",
-    "lost_at_most", "robustness", "weaker_side", "decoys", "decoy_win_rate", "chance", "ranked_among",
-    "open_right", "open_other_period", "open_somebody_else", "open_unread", "period", "believed_start", "believed_end",
-    "start_error_days", "end_error_days", "overlap", "choices_unread", "said",
-)  # fmt: skip
 ASKED_RUN = {"model": "label of the run", "asked_by": "`chat` or `generate`: the backend that asked"}
 W_BY_CHOICE = {
     "win_rate": "W by choice between two years, 0 to 1; empty if no choice could be read",
@@ -27,13 +19,13 @@ W_BY_CHOICE = {
 def asked_facts(study: Study) -> pl.DataFrame:
     """One row a run and fact: `anachron.probe.ask.tables.facts_table`, and whose it is."""
     assert study.answers is not None
-    return study.answers.facts.select(SHOWN)
+    return study.answers.facts.select(list(ASKED_FACTS.columns))
 
 
 def asked_runs(study: Study) -> pl.DataFrame:
     """One row a run: what `anachron.probe.ask.tables.summary_of` says."""
     assert study.answers is not None
-    return study.answers.runs.select(list(RUNS_SCHEMA))
+    return study.answers.runs
 
 
 def _answers(study: Study) -> str | None:

@@ -29,12 +29,13 @@ from anachron.analysis.analyses.analysis import (
     InPaper,
     in_words,
 )
+from anachron.analysis.days import day_numbers, days_of
 from anachron.analysis.findings import FEW, Rows, interval
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, with_subjects
 from anachron.analysis.plots.words import counted
 from anachron.analysis.statistics import bootstrap_median, interval_cells, korn_graubard
 from anachron.analysis.study import Study
-from anachron.core.dates import DAYS_A_YEAR, Date
+from anachron.core.dates import DAYS_A_YEAR
 from anachron.io.files import Json
 
 MIN_CONTEXTS = 6  # one more than a step has parameters; fewer are not fitted
@@ -89,7 +90,7 @@ def believed_periods(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     """
     dated = (pl.col("status") != "none") & pl.col("time").is_not_null()
     years = scores.lazy().filter((pl.col("granularity") == "year") & dated).select(*FACT_KEYS, "time", "logp").collect()
-    days = _days(years["time"])
+    days = days_of(years["time"])
     runs = [
         _run(run.join(days, on="time", how="left", maintain_order="left")).with_columns(
             pl.lit(value, pl.String).alias(name) for name, value in zip(RUN_KEYS, key, strict=True)
@@ -100,16 +101,6 @@ def believed_periods(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(schema=BELIEVED_SCHEMA)
     return _against_truth(pl.concat(runs), about).select(
         pl.col(name).cast(kind) for name, kind in BELIEVED_SCHEMA.items()
-    )
-
-
-def _days(times: pl.Series) -> pl.DataFrame:
-    """Every text once, with the day numbers of its first and last day."""
-    texts = times.unique()
-    dates = [Date.parse(text) for text in texts]
-    return pl.DataFrame(
-        {"time": texts, "first": [date.first_day for date in dates], "last": [date.last_day for date in dates]},
-        schema_overrides={"first": pl.Int64, "last": pl.Int64},
     )
 
 
@@ -235,18 +226,8 @@ def _bic(squares: np.ndarray, n: int, parameters: int) -> np.ndarray:
 
 
 def _against_truth(periods: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
-    known = about.select(
-        "fact_id",
-        *(
-            pl.col(name).cast(pl.String) if name in about.columns else pl.lit(None, pl.String).alias(name)
-            for name in ("start", "end")
-        ),
-    )
-    dates = [[None if text is None else Date.parse(text) for text in known[name]] for name in ("start", "end")]
-    truth = known.select(
-        "fact_id",
-        pl.Series("true_first", [None if date is None else date.first_day for date in dates[0]], pl.Int64),
-        pl.Series("true_last", [None if date is None else date.last_day for date in dates[1]], pl.Int64),
+    truth = about.select(
+        "fact_id", true_first=day_numbers(about, "start"), true_last=day_numbers(about, "end", last=True)
     )
     joined = periods.join(truth, on="fact_id", how="left", validate="m:1", maintain_order="left")
     ends = ["first", "last", "true_first", "true_last"]

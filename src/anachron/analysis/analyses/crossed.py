@@ -30,6 +30,7 @@ from anachron.analysis.statistics import interval_cells, korn_graubard, sign_fli
 from anachron.analysis.study import Study
 from anachron.core.dates import GRANULARITIES
 from anachron.core.errors import DataError
+from anachron.io.tables import by_schema
 
 EVERY = "all"  # relations together
 LABELS = ["subject_label", "relation_id", "relation_label"]
@@ -81,12 +82,8 @@ def _labelled(scores: pl.DataFrame) -> tuple[list[pl.DataFrame], pl.DataFrame]:
     if lacking or not {"relation_label", "relation_id"} & {*scores.columns}:
         missing = ", ".join(lacking or ["relation_label"])
         raise DataError(f"the score table has no column {missing}; crossed matches need to know whose object each is")
-    empty = pl.lit(None, pl.String)
-    words = [
-        (pl.col(name).cast(pl.String) if name in scores.columns else empty).alias(name)
-        for name in (*LABELS, "object_label")
-    ]
-    about = checked.select("fact_id", *words).unique("fact_id", maintain_order=True)
+    words = by_schema(checked, dict.fromkeys(("fact_id", *LABELS, "object_label"), pl.String))
+    about = words.unique("fact_id", maintain_order=True)
     return checked.partition_by(RUN_KEYS, maintain_order=True), about
 
 

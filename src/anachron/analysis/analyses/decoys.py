@@ -101,11 +101,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     ]  # fmt: skip
 
 
-def _decoys(study: Study) -> str | None:
-    return None if study.decoys else "no run has decoys; probe with --decoys 5"
-
-
-DECOYS = Need("decoys", _decoys)
+DECOYS = Need("decoys", lambda study: None if study.decoys else "no run has decoys; probe with --decoys 5")
 DECOY_MEANS = Analysis(
     name="decoys",
     group=RIGHT,

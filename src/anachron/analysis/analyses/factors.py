@@ -278,14 +278,6 @@ def _any_factor(study: Study) -> str | None:
     return None if count else "no property is known of facts with all granularities in a run without a prefix"
 
 
-def _compute_correlations(study: Study) -> pl.DataFrame:
-    return correlations(study.once(factors_of), study.global_facts_without_prefix, study.most_robust)
-
-
-def _compute_bins(study: Study) -> pl.DataFrame:
-    return factor_bins(study.once(factors_of), study.global_facts_without_prefix, study.most_robust)
-
-
 NEEDS = (
     ALL_GRANULARITIES,
     Need("popularity, dates or number of other objects of facts in a run without a prefix", _any_factor),
@@ -320,7 +312,7 @@ CORRELATIONS = Analysis(
     group=EXPLAINS,
     title="Correlations of W and R with other properties of facts (Pearson's r)",
     source="TimeStress, figures 13 and 18, section 4.2; TimeStress v1, figure 8",
-    compute=_compute_correlations,
+    compute=lambda study: correlations(study.once(factors_of), study.global_facts_without_prefix, study.most_robust),
     needs=NEEDS,
     figure=draw_correlations,
     chart=Chart(
@@ -384,7 +376,7 @@ FACTOR_BINS = Analysis(
     group=EXPLAINS,
     title="W and R by popularity, distance, duration and other objects",
     source="TimeStress, figures 13 and 18; TimeStress v1, figure 8",
-    compute=_compute_bins,
+    compute=lambda study: factor_bins(study.once(factors_of), study.global_facts_without_prefix, study.most_robust),
     needs=NEEDS,
     figure=draw_bins,
     chart=Chart(bin_views, f"Facts in up to ten groups of similar value. {charts.INTERVALS}"),

@@ -86,19 +86,16 @@ def far_errors(
             ).row(0, named=True)
             for distance in DISTANCES:
                 base = {**dict(zip(RUN_KEYS, key, strict=True)), "threshold": threshold, "alpha": distance}
-                rows += _both_averages(base, near.height, totals, distance, _interval(near, distance))
+                ends = korn_graubard((near[f"far {distance}"] / near["all"]).to_numpy(), near["subject"].to_numpy())
+                rows += _both_averages(base, near.height, totals, distance, ends)
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _interval(near: pl.DataFrame, distance: float) -> tuple[float, float]:
-    """Of the mean over facts of the share of lost matches at this distance."""
-    return korn_graubard((near[f"far {distance}"] / near["all"]).to_numpy(), near["subject"].to_numpy())
 
 
 def _both_averages(
     base: dict[str, object], facts: int, totals: dict[str, float], distance: float, ends: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """totals: of all facts, matches lost and those of them at the distance, and the mean of each fact's share."""
+    """totals: of all facts, matches lost and those of them at the distance, and the mean of each fact's share, whose
+    interval is ``ends``."""
     if not facts:
         nothing = {"facts": 0, "share": None, "low": None, "high": None, "chance": None}
         return [{**base, "average": "facts", **nothing}, {**base, "average": "matches", **nothing}]
@@ -179,11 +176,6 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     return views
 
 
-def _compute(study: Study) -> pl.DataFrame:
-    lost = study.once(all_lost_matches)
-    return far_errors(lost, study.facts, study.most_robust)
-
-
 def _far_errors_finding(rows: Rows) -> str | None:
     kept = [row for row in rows if row["average"] == "facts" and row["share"] is not None and row["facts"] >= FEW]
     if not kept:
@@ -201,7 +193,7 @@ FAR_ERRORS = Analysis(
     group=WRONG,
     title="Share of lost matches that are far from the period, for facts that seem known",
     source="TimeStress, figures 4 and 7",
-    compute=_compute,
+    compute=lambda study: far_errors(study.once(all_lost_matches), study.facts, study.most_robust),
     needs=(YEARS,),
     figure=draw,
     chart=Chart(

@@ -19,11 +19,11 @@ from anachron.analysis.analyses.analysis import (
     InPaper,
     Need,
 )
+from anachron.analysis.days import day_numbers, days_of
 from anachron.analysis.findings import FEW, Rows, widest
 from anachron.analysis.metrics import FACT_KEYS, RUN_KEYS, metrics_of_checked, with_subjects
 from anachron.analysis.statistics import korn_graubard_difference
 from anachron.analysis.study import Study
-from anachron.core.dates import Date
 
 FROM, UNTIL = ("subject_from", "object_from"), ("subject_until", "object_until")
 LIFESPAN_SCHEMA: dict[str, type[pl.DataType]] = {
@@ -40,29 +40,15 @@ def outside_lives(scores: pl.DataFrame, about: pl.DataFrame) -> pl.Series:
     (``subject_from, subject_until, object_from, object_until``). A date that overlaps with the first or the last is
     inside; what is not known rules nothing out. Raises `DataError` for a date that is none.
     """
-    lives = pl.DataFrame({"fact_id": about["fact_id"]} | {n: _days(about, n) for n in (*FROM, *UNTIL)})
-    times = scores["time"].drop_nulls().unique()
-    dates = [Date.parse(time) for time in times]
-    days = pl.DataFrame(
-        {"time": times, "first": [date.first_day for date in dates], "last": [date.last_day for date in dates]},
-        schema={"time": pl.String, "first": pl.Int64, "last": pl.Int64},
-    )
+    lives = about.select("fact_id", *(day_numbers(about, name, last=name in UNTIL) for name in (*FROM, *UNTIL)))
     placed = (
         scores.select("fact_id", "time")
         .join(lives, on="fact_id", how="left", validate="m:1", maintain_order="left")
-        .join(days, on="time", how="left", maintain_order="left")
+        .join(days_of(scores["time"]), on="time", how="left", maintain_order="left")
     )
     before = [pl.col("last") < pl.col(name) for name in FROM]
     after = [pl.col("first") > pl.col(name) for name in UNTIL]
     return placed.select(pl.any_horizontal(*before, *after).fill_null(False).alias("outside"))["outside"]
-
-
-def _days(about: pl.DataFrame, name: str) -> pl.Series:
-    """The first day of a first date or the last day of a last one, as numbers; null where not known."""
-    texts = about[name].cast(pl.String) if name in about.columns else [None] * about.height
-    dates = [None if text is None else Date.parse(text) for text in texts]
-    day = [None if date is None else date.first_day if name in FROM else date.last_day for date in dates]
-    return pl.Series(day, dtype=pl.Int64)
 
 
 def lifespans(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
@@ -99,10 +85,6 @@ def lifespans(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=LIFESPAN_SCHEMA, orient="row")
 
 
-def _of_study(study: Study) -> pl.DataFrame:
-    return study.map(lambda run: lifespans(run, study.about))
-
-
 def _known(study: Study) -> str | None:
     known = study.about.select(pl.any_horizontal(pl.col(*FROM, *UNTIL).is_not_null()).any()).item()
     return None if known else "the data set does not say when subjects or objects exist"
@@ -127,7 +109,7 @@ LIFESPANS = Analysis(
     group=EXPLAINS,
     title="W with and without the dates on which the subject or the object did not exist",
     source="beyond the papers",
-    compute=_of_study,
+    compute=lambda study: study.map(lambda run: lifespans(run, study.about)),
     needs=(
         Need("lifespans (`SubjectFrom`, `SubjectUntil`, `ObjectFrom`, `ObjectUntil`)", _known),
         Need("dates that can be read", _readable),

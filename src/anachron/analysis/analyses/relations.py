@@ -98,11 +98,6 @@ def _labelled(study: Study) -> str | None:
     return None if count else "no fact of a run without a prefix has a relation_label and matches at all granularities"
 
 
-def _compute(study: Study) -> pl.DataFrame:
-    plain = study.global_facts_without_prefix
-    return relations(study.about, plain)
-
-
 def _relations_finding(rows: Rows) -> str | None:
     """Which relation comes first here, with its own interval; that it is surely above the others is not said."""
     kept = [row for row in rows if row["facts"] >= FEW and row["robustness"] > 0]
@@ -120,7 +115,7 @@ RELATIONS = Analysis(
     group=WRONG,
     title="W and R of each relation, the highest R first",
     source="TimeStress, figure 16",
-    compute=_compute,
+    compute=lambda study: relations(study.about, study.global_facts_without_prefix),
     needs=(
         ALL_GRANULARITIES,
         Need("relation labels of facts with matches at year, month and day, in a run without a prefix", _labelled),

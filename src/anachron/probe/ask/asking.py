@@ -73,23 +73,10 @@ class AskSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedQuestion:
-    """One question and what came of it. year: of an open question. call: of a choice. fact_id: None for one in the
-    present tense, which is of a subject and relation. decoy: the name, of a question about a decoy of the fact."""
-
-    kind: Kind
-    prompt: str
-    reply: Answer | NoAnswer
-    reading: Reading
-    fact_id: str | None = None
-    year: str | None = None
-    call: Call | None = None
-    decoy: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
-    """A question before it is asked; fields as in `AskedQuestion`. read: makes a reading of a reply."""
+    """A question. read: makes a reading of a reply. year: of an open question. call: of a choice. fact_id: None for one
+    in the present tense, which is of a subject and relation. decoy: the name, of a question about a decoy of the fact.
+    """
 
     kind: Kind
     prompt: str
@@ -98,6 +85,14 @@ class Question:
     year: str | None = None
     call: Call | None = None
     decoy: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedQuestion(Question):
+    """One question and what came of it."""
+
+    reply: Answer | NoAnswer
+    reading: Reading
 
 
 @dataclass(slots=True)
@@ -126,9 +121,8 @@ class Asking:
             if one.prompt not in self.paid:  # two facts of a subject and relation may share a question
                 self.paid.add(one.prompt)
                 self.spent += cost_of(one.kind, one.prompt, reply)
-            self.asked.append(
-                AskedQuestion(one.kind, one.prompt, reply, reading, one.fact_id, one.year, one.call, one.decoy)
-            )
+            fields = (one.kind, one.prompt, one.read, one.fact_id, one.year, one.call, one.decoy)
+            self.asked.append(AskedQuestion(*fields, reply=reply, reading=reading))
             readings.append(reading)
         return readings
 

@@ -138,16 +138,12 @@ def mean_over_facts(values: Iterable[float | None], subjects: Sequence[str] | No
     return Mean(float(np.mean(found)), *korn_graubard(found, clusters), len(found))
 
 
-def position_bias(
-    facts: Iterable[Matches], firsts: Mapping[str, Sequence[tuple[int, Sequence[float]]]],
-    subjects: Sequence[str] | None = None,
-) -> Mean:  # fmt: skip
+def position_bias(firsts: Iterable[float | None], subjects: Sequence[str] | None = None) -> Mean:
     """How much more often than every second time the year that is named first is chosen: -0.5 to 0.5.
 
-    firsts: of each fact the strata, with the share of the two orders in which the first was chosen, for every match
-    that could be read. Weighted as W is. subjects: of the facts.
+    firsts: of each fact how often it was, of the matches that could be read, weighted as W is. subjects: of the facts.
     """
-    mean = mean_over_facts((weighted(firsts[one.fact_id]) for one in facts), subjects)
+    mean = mean_over_facts(firsts, subjects)
     return Mean(mean.value - 0.5, mean.low - 0.5, mean.high - 0.5, mean.facts)
 
 

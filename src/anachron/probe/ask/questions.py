@@ -36,7 +36,7 @@ class Rival:
 class FactToAsk:
     """A fact as it is put to a model that only answers.
 
-    question: without a date. periods: in which it holds, closed at the last known day. still: whether it holds then.
+    question: without a date. periods: in which it holds, closed at the last known day.
     open: (year, the question in it) of some correct years. matches: what choices are drawn from. decoy: of a decoy, its
     name, which is then the object; all else is the fact's but the name of its matches.
     """
@@ -47,7 +47,6 @@ class FactToAsk:
     object: str
     question: str
     periods: tuple[Period, ...]
-    still: bool
     group: Group
     open: tuple[tuple[str, str], ...]
     matches: Matches
@@ -107,8 +106,6 @@ def questions_about(
     as_of: Date | None = None,
     given: Sequence[GivenFact] = (),
     decoys: Mapping[str, Sequence[str]] | None = None,
-    open_years: int = OPEN_YEARS,
-    seed: int = 0,
 ) -> Questions:
     """The questions about the facts of a table of statements, in the order of their ids, which are hashes.
 
@@ -136,16 +133,15 @@ def questions_about(
             left_out[identity] = f"no {'incorrect' if correct else 'correct'} year"
         else:
             held = (Period(first["start"], first["end"]), *parse_periods(first.get("also_held")))
-            drawn = sorted(range(len(correct)), key=lambda i: draw(seed, identity, "open", correct[i][0]))
+            drawn = sorted(range(len(correct)), key=lambda i: draw(0, identity, "open", correct[i][0]))
             facts.append(
                 FactToAsk(
                     identity, first["subject_label"], first["relation_label"], first["object_label"], question,
                     tuple(closed_at(period, as_of) if as_of else period for period in held),
-                    any(period.end is None for period in held),
                     (name_key(first["subject_id"] or first["subject_label"]),
                      name_key(first["relation_id"] or first["relation_label"])),
-                    tuple(correct[i] for i in sorted(drawn[:open_years])),
-                    draw_matches(identity, [time for time, _ in correct], incorrect, seed=seed),
+                    tuple(correct[i] for i in sorted(drawn[:OPEN_YEARS])),
+                    draw_matches(identity, [time for time, _ in correct], incorrect),
                 )
             )  # fmt: skip
     if not facts:

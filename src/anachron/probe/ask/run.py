@@ -6,11 +6,10 @@
 was; one with another budget, width or number of rounds too.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -20,6 +19,7 @@ from anachron.core.errors import DataError
 from anachron.io.files import Json, file_fingerprint, parse_json
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import Kind, RunFolder, kind_of, open_run
+from anachron.io.tables import by_schema
 from anachron.probe.ask.asking import Answerer, Asking, AskSettings, ask_all_questions
 from anachron.probe.ask.purse import kept_purse
 from anachron.probe.ask.questions import Questions
@@ -115,13 +115,8 @@ def read_answer_run(folder: Path | str) -> tuple[Json, pl.DataFrame]:
     if not run.is_done:
         raise DataError(f"{folder}: the run is not finished; repeat its command to go on")
     table = run.read_table(FACTS_FILE).with_columns(pl.col("won_all") == "true")
-    return parse_json(run.read_file(SUMMARY_FILE), run.path / SUMMARY_FILE), _with_absent(table, FACT_SCHEMA)
-
-
-def _with_absent(table: pl.DataFrame, schema: Mapping[str, Any]) -> pl.DataFrame:
-    """A table by its schema, with nulls in the columns that earlier versions did not write."""
-    absent = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in table.columns]
-    return table.with_columns(absent).select(*schema).cast(pl.Schema(schema))
+    # earlier versions did not write all columns
+    return parse_json(run.read_file(SUMMARY_FILE), run.path / SUMMARY_FILE), by_schema(table, FACT_SCHEMA)
 
 
 def read_answers(folder: Path | str) -> pl.DataFrame:
@@ -131,7 +126,7 @@ def read_answers(folder: Path | str) -> pl.DataFrame:
     """
     run = RunFolder.read(Path(folder))
     try:
-        return _with_absent(run.read_table(ANSWERS_FILE), ANSWER_SCHEMA)
+        return by_schema(run.read_table(ANSWERS_FILE), ANSWER_SCHEMA)
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{run.path / ANSWERS_FILE} is not what a run writes; repeat its command ({error})") from error
 

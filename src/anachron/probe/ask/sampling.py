@@ -123,6 +123,12 @@ def score_in(match: Match, chosen: Mapping[Call, bool | None]) -> float | None:
     return score_of(chosen.get(Call(match, True)), chosen.get(Call(match, False)))
 
 
+def first_in(match: Match, chosen: Mapping[Call, bool | None]) -> float | None:
+    """The share of both orders of a match in which the year that is named first was chosen; None as in `score_in`."""
+    first, second = chosen.get(Call(match, True)), chosen.get(Call(match, False))
+    return None if first is None or second is None else (first + (not second)) / 2
+
+
 def wanted_matches(matches: Matches, read: Mapping[Match, float | None], target: int) -> list[Match]:
     """The next matches to ask, so that ``target`` of each stratum can be read; none where no more are drawn."""
     wanted: list[Match] = []

@@ -14,10 +14,10 @@ from anachron.io.answers import Answer
 from anachron.io.files import Json
 from anachron.io.llm_settings import NoAnswer
 from anachron.probe.ask.asking import correct_chosen
-from anachron.probe.ask.estimator import Mean, bounds, estimate_fact, mean_over_facts, weighted
+from anachron.probe.ask.estimator import bounds, estimate_fact, mean_over_facts, position_bias, weighted
 from anachron.probe.ask.matching import UNREAD, read_choice, read_name
 from anachron.probe.ask.questions import FactToAsk, Questions
-from anachron.probe.ask.sampling import Call, Match, Matches, by_fact, score_of
+from anachron.probe.ask.sampling import Call, Match, Matches, by_fact, first_in, score_in
 from anachron.probe.ask.tables import NAMED, RIGHT, named_outcome
 
 ORDERS = (True, False)  # the correct year named first, then second
@@ -110,13 +110,10 @@ def sheet_scores(sheet: Sheet, chosen: Mapping[Call, bool | None], opened: Seque
     (0 to 1) and its interval, ``matches`` that could be read, ``won_all`` (0 or 1), ``first_chosen``: how often the
     year that is named first is chosen (0 to 1); None where no match could be read. ``open_*``: numbers of questions.
     """
-    read: dict[Match, float | None] = {}
-    firsts: dict[Match, float | None] = {}
-    for match in {call.match: None for call in chosen}:
-        one, other = (chosen.get(Call(match, first)) for first in ORDERS)
-        read[match] = score_of(one, other)
-        firsts[match] = None if one is None or other is None else (one + (not other)) / 2
-    strata, first = (by_fact([sheet.matches], scores)[sheet.matches.fact_id] for scores in (read, firsts))
+    strata, first = (
+        by_fact([sheet.matches], {call.match: of(call.match, chosen) for call in chosen})[sheet.matches.fact_id]
+        for of in (score_in, first_in)
+    )
     found = estimate_fact(strata)
     lost, won = bounds(sheet.matches, chosen) or (None, None)
     counts = dict.fromkeys(OPEN.values(), 0.0)
@@ -144,8 +141,7 @@ def summary(scores: Sequence[Mapping[str, float | None]], subjects: Sequence[str
     known = [place for place, one in enumerate(scores) if one["win_rate"] is not None]
     asked, of_asked = [scores[place] for place in known], [subjects[place] for place in known]
     won = [one["won_all"] == 1 for one in asked]
-    bias = mean_over_facts((one["first_chosen"] for one in asked), of_asked)
-    shift = Mean(bias.value - 0.5, bias.low - 0.5, bias.high - 0.5, bias.facts)
+    bias = position_bias((one["first_chosen"] for one in asked), of_asked)
     opened = {name: sum(one[OPEN[name]] or 0 for one in scores) for name in NAMED}
     ends = {f"win_rate_{end}": _mean(one[f"win_rate_{end}"] for one in scores) for end in ("lost", "won")}
     return {
@@ -155,7 +151,7 @@ def summary(scores: Sequence[Mapping[str, float | None]], subjects: Sequence[str
         **ends,
         "won_all": sum(won) / len(asked) if asked else None,
         **interval_cells("won_all", korn_graubard(won, of_asked)),
-        **shift.cells("position_bias"),
+        **bias.cells("position_bias"),
         "open_right": opened[RIGHT] / sum(opened.values()) if sum(opened.values()) else None,
     }
 

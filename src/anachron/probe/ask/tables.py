@@ -15,10 +15,10 @@ from anachron.io.files import Json
 from anachron.io.reasoning import split_reasoning
 from anachron.probe.ask.asking import AskedQuestion, Asking, by_call, periods_given
 from anachron.probe.ask.decoys import believed_win_rate, beside_decoys, decoy_summary, rank_of, tied_decoys
-from anachron.probe.ask.estimator import FactEstimate, Mean, bounds, estimate_fact, mean_over_facts, position_bias
+from anachron.probe.ask.estimator import bounds, estimate_fact, mean_over_facts, position_bias, weighted
 from anachron.probe.ask.matching import READ, UNREAD, Reading
 from anachron.probe.ask.questions import FactToAsk, Questions
-from anachron.probe.ask.sampling import Call, Match, by_fact, score_in
+from anachron.probe.ask.sampling import by_fact, first_in, score_in
 from anachron.probe.check.present import ALONE, CURRENT, PRESENT_SCHEMA, STALE, PresentQuestion
 
 RIGHT, OTHER_PERIOD, SOMEBODY_ELSE = "right", "other period", "somebody else"
@@ -112,7 +112,9 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
     ``believed_chance``: the share of decoys of which that is as high, itself counted; it is 0 of those of which no
     period was given. ``said``: the model's words, the period first.
     """
-    chosen, estimates = by_call(asking.asked), estimates_of(asking, questions)
+    chosen = by_call(asking.asked)
+    read = {call.match: score_in(call.match, chosen) for call in chosen}
+    strata = by_fact((fact.matches for fact in questions.facts), read)
     beside = beside_decoys(questions.decoys, chosen)
     tied = tied_decoys(questions.decoys, chosen, periods_given(asking.asked))
     by_id: dict[str, list[AskedQuestion]] = defaultdict(list)
@@ -130,7 +132,7 @@ def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFra
         if (ends := bounds(fact.matches, chosen)) is not None:
             row["win_rate_lost"], row["win_rate_won"] = ends
             row |= beside.cells(fact, chosen)
-        if (found := estimates[fact.fact_id]) is not None:
+        if (found := estimate_fact(strata[fact.fact_id])) is not None:
             row |= {
                 "win_rate": found.win_rate, "win_rate_low": found.low, "win_rate_high": found.high,
                 "matches": found.matches, "matches_of": found.of, "won_all": found.won_all,
@@ -191,25 +193,6 @@ def _at_coarser(one: Date, other: Date) -> tuple[Date, Date]:
     return one, other
 
 
-def estimates_of(asking: Asking, questions: Questions) -> dict[str, FactEstimate | None]:
-    """The estimate of each fact from its choices; None where none could be read."""
-    chosen = by_call(asking.asked)
-    read = {call.match: score_in(call.match, chosen) for call in chosen}
-    strata = by_fact((fact.matches for fact in questions.facts), read)
-    return {fact: estimate_fact(scores) for fact, scores in strata.items()}
-
-
-def bias_of(asking: Asking, questions: Questions) -> Mean:
-    """The bias towards the year that is named first: `anachron.probe.ask.estimator.position_bias`."""
-    chosen = by_call(asking.asked)
-    firsts: dict[Match, float | None] = {}
-    for match in {call.match: None for call in chosen}:
-        first, second = chosen.get(Call(match, True)), chosen.get(Call(match, False))
-        firsts[match] = None if first is None or second is None else (first + (not second)) / 2
-    matches = [fact.matches for fact in questions.facts]
-    return position_bias(matches, by_fact(matches, firsts), [fact.subject for fact in questions.facts])
-
-
 def present_table(present: Sequence[PresentQuestion], asking: Asking, questions: Questions) -> pl.DataFrame:
     """What is answered in the present tense: `anachron.probe.check.present.PRESENT_SCHEMA`, without probabilities.
 
@@ -245,7 +228,13 @@ def summary_of(asking: Asking, questions: Questions, answers: pl.DataFrame, fact
     chosen = by_call(asking.asked)
     beside = beside_decoys(questions.decoys, chosen)
     bounded = facts.drop_nulls("win_rate_lost").select(pl.col("win_rate_lost", "win_rate_won").mean()).row(0)
-    won, bias = int(asked["won_all"].sum()), bias_of(asking, questions)
+    firsts = by_fact(
+        (fact.matches for fact in questions.facts), {call.match: first_in(call.match, chosen) for call in chosen}
+    )
+    bias = position_bias(
+        (weighted(firsts[fact.fact_id]) for fact in questions.facts), [fact.subject for fact in questions.facts]
+    )
+    won = int(asked["won_all"].sum())
     opened = {name: int(facts[f"open_{name.replace(' ', '_')}"].sum()) for name in NAMED}
     named, of_facts = sum(opened.values()), answers.filter(pl.col("decoy").is_null())
     found: Json = {

@@ -117,17 +117,12 @@ def check(
     updates = stale_updates(stale_facts(verdicts, present), facts)
     records = stale_records(updates, present, facts)
     found = Check(folder, judged.label, verdicts, present, met, facts.as_of, judged.more, updates, records)
-    write_found(found)
-    return found
-
-
-def write_found(found: Check) -> None:
-    """Write what a check found into its run folder, and the checksums into its record."""
-    with reopen_run(found.folder) as run:
+    with reopen_run(folder) as run:
         run.write_table(VERDICTS_FILE, found.verdicts)
         run.write_table(STALE_FILE, found.updates)
         run.write_json(STALE_RECORDS, found.records)
         run.write_json(SUMMARY_FILE, found.summary)
+    return found
 
 
 def write_junit(found: Check, path: Path | str) -> None:

@@ -1,7 +1,7 @@
 """What is asked about a change: present-tense wordings, and names to compare its two values with."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf, log
@@ -19,7 +19,6 @@ OTHERS = 3  # plausible values that the old one must beat
 DECOYS = 3  # more of them, in the place of the new one
 BEFORE = 3  # of the values that the subject had earlier, so many of the latest are scored
 STATEMENTS = 2  # of the statements of a relation that are used, beside its question
-Wordings = Callable[[Change], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def bundled_wordings(change: Change) -> tuple[str, ...]:
     return ()
 
 
-def changes_to_ask(changes: Sequence[Change], wordings: Wordings = bundled_wordings) -> list[ChangeToAsk]:
+def changes_to_ask(changes: Sequence[Change]) -> list[ChangeToAsk]:
     """The changes that can be asked, in their order, each with names drawn from other subjects of its group.
 
     The draw depends on the change and on the values of its group alone. Where the changes have popularity, the decoys
@@ -99,7 +98,7 @@ def changes_to_ask(changes: Sequence[Change], wordings: Wordings = bundled_wordi
                 popular[change.group, value] = max(popular.get((change.group, value), 0.0), change.popularity or 0.0)
     found = []
     for change in changes:
-        prompts = tuple(dict.fromkeys(wordings(change)))
+        prompts = tuple(dict.fromkeys(bundled_wordings(change)))
         own = held[change.subject, change.relation]
         pool = sorted(
             values[change.group] - own,

@@ -16,7 +16,7 @@ from anachron.data.updates.case_records import EditCase
 from anachron.data.updates.case_table import known_columns
 from anachron.data.updates.cases import load_cases
 from anachron.io.jobs import Callbacks
-from anachron.io.tables import read_table
+from anachron.io.tables import by_schema, read_table
 from anachron.probe.horizon.changes import GAP, NEEDED, Change, changes_of_facts, changes_of_table
 
 CHANGE_SCHEMA: dict[str, type[pl.DataType]] = {
@@ -82,12 +82,8 @@ def mini_changes_of_facts(gap: int = GAP) -> list[Change]:
 
 
 def _table(found: pl.DataFrame) -> pl.DataFrame:
-    columns = [
-        pl.col(column).cast(kind) if column in found.columns else pl.lit(None, kind).alias(column)
-        for column, kind in CHANGE_SCHEMA.items()
-    ]
     text = [column for column, kind in CHANGE_SCHEMA.items() if kind == pl.String and column not in NEEDED]
-    return found.select(columns).with_columns(pl.col(column).replace({"": None}) for column in text)
+    return by_schema(found, CHANGE_SCHEMA).with_columns(pl.col(column).replace({"": None}) for column in text)
 
 
 def _of_changes(changes: Iterable[Change]) -> pl.DataFrame:

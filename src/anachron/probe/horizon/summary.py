@@ -78,7 +78,7 @@ def horizon_json(found: Horizon | None, table: pl.DataFrame) -> Json:
         known = counts["known_subjects"]
         reason = f"of {counts['changes']} changes {known} are of subjects that it knows; {LEAST} are needed"
         return {"told": False, "reason": reason, "counts": counts}
-    guess, plateau = _levels(found)
+    guess, plateau = (float((found.weights @ levels)[0]) for levels in _levels(found, found.fits.coefficients))
     about: Json = {
         "told": found.told, "chance_of_horizon": found.inside, "chance_of_fit": found.fits_by,
         "chance_of_horizon_of_decoys": found.placebo, "plateau": plateau, "floor": guess,
@@ -118,21 +118,12 @@ def _end(values: Sequence[float]) -> Json:
     return {"date": month_text(values[0]), "no_later_than": month_text(values[2])}
 
 
-def _levels(found: Horizon) -> tuple[float, float]:
-    """Floor and plateau, of a change like the mean of all."""
-    x, z = _mean_change(found)
-    of_z = z.shape[1]
-    guess, plateau = (
-        found.weights @ expit(found.fits.coefficients[:, part] @ side.T)
-        for part, side in ((slice(of_z), z), (slice(of_z, None), x))
-    )
-    return float(guess[0]), float(plateau[0])
-
-
-def _mean_change(found: Horizon) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of x and of z over all changes, shape (1, columns): popularity, kinds, sources and so on."""
+def _levels(found: Horizon, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Floor and plateau by each of some coefficients, (rows, 1), of a change like the mean of all: in popularity,
+    kinds, sources and so on."""
     trials = found.counts.trials
-    return trials @ found.counts.x[None] / trials.sum(), trials @ found.counts.z[None] / trials.sum()
+    x, z = (trials @ side[None] / trials.sum() for side in (found.counts.x, found.counts.z))
+    return expit(coefficients[:, : z.shape[1]] @ z.T), expit(coefficients[:, z.shape[1] :] @ x.T)
 
 
 def curve_table(found: Horizon) -> pl.DataFrame:
@@ -143,8 +134,7 @@ def curve_table(found: Horizon) -> pl.DataFrame:
     counts = found.counts
     months = np.arange(np.floor(counts.month.min()), np.floor(counts.month.max()) + 1) + 0.5
     chosen, coefficients = found.draws()
-    x, z = _mean_change(found)
-    guess, plateau = expit(coefficients[:, : z.shape[1]] @ z.T), expit(coefficients[:, z.shape[1] :] @ x.T)
+    guess, plateau = _levels(found, coefficients)
     kinds, place = np.unique(chosen, return_inverse=True)
     known = plateau * found.curves[kinds].learned(months)[place]
     chance = known + (1 - known) * guess
