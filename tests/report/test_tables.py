@@ -7,7 +7,7 @@ from rich.console import Console
 
 from anachron.report.numbers import interval, p_value, percent
 from anachron.report.terminal.listings import dataset_table
-from anachron.report.terminal.tables import audit_table, crossed_lines, summary_table
+from anachron.report.terminal.tables import audit_table, decoy_and_crossed_lines, summary_table
 
 
 def shown(table):
@@ -104,13 +104,13 @@ def test_crossed_matches_are_told_at_the_granularity_of_most_successions():
     ]  # fmt: skip
     told = "crossed matches by {}: {} % won ({}) of {} pairs of objects; any preference wins half"
     one = told.format("year", "60.0", "50.0 to 70.0", "1,050")
-    assert [*crossed_lines({"crossed": pl.DataFrame(rows[:3])})] == [one]
+    assert [*decoy_and_crossed_lines({"crossed": pl.DataFrame(rows[:3])})] == [one]
     other = told.format("month", "52.0", "42.0 to 62.0", "1,006")
-    assert [*crossed_lines({"crossed": pl.DataFrame(rows)})] == [f"a: {one}", f"b: {other}"]
+    assert [*decoy_and_crossed_lines({"crossed": pl.DataFrame(rows)})] == [f"a: {one}", f"b: {other}"]
     objects = {"dates": 1200, "chance": 1 / 3, "likeliest": 0.45, "likeliest_less_prior": 0.512}
-    (line,) = crossed_lines({"crossed": pl.DataFrame([rows[0] | objects])})
+    (line,) = decoy_and_crossed_lines({"crossed": pl.DataFrame([rows[0] | objects])})
     assert line == (
         f"{one}. At 45.0 % of 1,200 dates the likeliest object is the right one, at 51.2 % after what each is likelier "
         "by anyway; chance 33.3 %"
     )
-    assert [*crossed_lines({})] == []
+    assert [*decoy_and_crossed_lines({})] == []

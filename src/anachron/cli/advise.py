@@ -8,7 +8,6 @@ import typer
 
 from anachron.cli.commands import setting
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
-from anachron.cli.groups import grouped
 from anachron.cli.options import (
     FluencyTokens,
     JsonFlag,
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from anachron.advise.run import AdviceSettings
     from anachron.data.updates.cases import CaseSet
     from anachron.lm.model import LanguageModel
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(advise))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from anachron.cli.scorer_options import ReplicaOptions, ScorerOptions, TextOptions
     from anachron.io.jobs import Callbacks
     from anachron.probe.ask.asking import AskSettings
-    from anachron.probe.ask.budget import Prices
     from anachron.probe.by_answers import Costs
     from anachron.probe.respondent import Respondent
 
@@ -60,9 +59,11 @@ class AnswerOptions:
     def settings(self) -> "AskSettings":
         """How much is asked. Raises `ConfigError` for what cannot be."""
         from anachron.probe.ask.asking import AskSettings
-        from anachron.probe.ask.budget import parse_budget
+        from anachron.probe.ask.budget import Prices, parse_budget
 
-        prices = self._prices()
+        if (self.price_in is None) != (self.price_out is None):
+            raise ConfigError("give both --price-in and --price-out, or neither")
+        prices = None if self.price_in is None or self.price_out is None else Prices(self.price_in, self.price_out)
         budget = None if self.budget is None else parse_budget(self.budget, prices)
         return AskSettings(budget=budget, prices=prices, **self._chosen())
 
@@ -76,13 +77,6 @@ class AnswerOptions:
     def _chosen(self) -> dict[str, Any]:
         """What else is set of `AskSettings`."""
         return {}
-
-    def _prices(self) -> "Prices | None":
-        from anachron.probe.ask.budget import Prices
-
-        if (self.price_in is None) != (self.price_out is None):
-            raise ConfigError("give both --price-in and --price-out, or neither")
-        return None if self.price_in is None or self.price_out is None else Prices(self.price_in, self.price_out)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The commands ``build facts`` and ``build statements``; other modules add theirs to the group ``build``."""
+"""The commands ``build facts`` and ``build statements``."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anachron.analysis.plots.words import counted
-from anachron.cli.commands import App
-from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AsOf,
     ContextSeed,
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from anachron.wikidata.selection.rules import Selection
     from anachron.wikidata.selection.select import Selected
     from anachron.wikidata.topic.choose import Topic
-
-builds = App(add_completion=False)
 
 PRESET = "Thresholds of a published selection: timestress, or robustness-2025 (six relations)"
 Preset = Annotated[str | None, typer.Option(help=f"{PRESET}.")]
@@ -124,17 +120,6 @@ class SelectionOptions:
             thresholds |= {name: value for name, value in own.items() if thresholds[name] is None}
         preset, popularity = thresholds.pop("preset"), None if thresholds.pop("popularity") else False
         return selection_named(preset or "timestress", popularity=popularity, **thresholds)
-
-
-def register(app: typer.Typer) -> None:
-    builds.command()(grouped(facts))
-    builds.command()(grouped(statements))
-    app.add_typer(
-        builds,
-        name="build",
-        help="Build data sets from Wikidata snapshots: dated facts, statements about them, updates between two.\n\n"
-        "Example: anachron build facts SNAPSHOT --out facts.parquet",
-    )
 
 
 def facts(

@@ -2,7 +2,6 @@
 
 import shlex
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +9,7 @@ import typer
 
 from anachron.cli.asking import AskOptions, Models
 from anachron.cli.commands import as_published, setting
-from anachron.cli.drawing import drawn_page
-from anachron.cli.groups import grouped
+from anachron.cli.drawing import drawn
 from anachron.cli.options import (
     AsOf,
     FactLimit,
@@ -94,10 +92,6 @@ class GateOptions:
         )
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(check))
-
-
 def check(
     *,
     model: ModelArgument,
@@ -123,9 +117,7 @@ def check(
     loading: ModelOptions,
     asking: AskOptions,
     reuse: Reuse = None,
-    page: Annotated[
-        bool, setting(help="Write the page, if the extra report is installed.", callback=drawn_page)
-    ] = True,
+    page: Annotated[bool, setting(help="Write the page, if the extra report is installed.", callback=drawn)] = True,
     json_: JsonFlag = False,
 ) -> None:
     """Check whether a model knows your facts, and since when it is out of date: a verdict for each, a gate for your CI.
@@ -145,20 +137,18 @@ def check(
     asked = read_facts(facts, as_of=day, limit=limit, language=language, sampling=sampling, reading=how)
     tell_facts(asked.data)
     asked = _with_decoys(asked, decoys)
-    if models.only_cost(partial(_cost, asked, demands, gate.baseline, language)):
+
+    def cost(settings: "AskSettings") -> "Costs":
+        from anachron.probe.by_answers import cost_of_facts  # scores do without
+
+        return cost_of_facts(asked, settings, demands, gate.baseline, language)
+
+    if models.only_cost(cost):
         return
     with models.opened(model, out, label, reuse) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
     edited_here = scorer.backend == "transformers" and scorer.edit is None
     _tell(found, gate, page=page, as_json=json_, model=model if edited_here else None)
-
-
-def _cost(
-    facts: "CheckedFacts", demands: "Gate", baseline: Path | None, language: str | None, settings: "AskSettings"
-) -> "Costs":
-    from anachron.probe.by_answers import cost_of_facts  # scores do without
-
-    return cost_of_facts(facts, settings, demands, baseline, language)
 
 
 def _with_decoys(facts: "CheckedFacts", number: int | None) -> "CheckedFacts":

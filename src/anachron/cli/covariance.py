@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.commands import SELDOM, setting
-from anachron.cli.groups import grouped
+from anachron.cli.commands import setting
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, layer_numbers, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.core.errors import ConfigError
@@ -17,10 +16,6 @@ if TYPE_CHECKING:
 
     from anachron.edit.corpus import Corpus
     from anachron.edit.covariance.prepare import PreparedCovariance
-
-
-def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel=SELDOM)(grouped(covariance))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from anachron.cli.commands import SELDOM
-from anachron.cli.groups import grouped
 from anachron.cli.options import (
     ContextSeed,
     DatasetArgument,
@@ -23,12 +21,6 @@ from anachron.cli.output import print_json, say, stdout
 from anachron.cli.outputs import FILE
 from anachron.core.contexts import Sampling, sampling_named
 from anachron.core.errors import ConfigError
-
-
-def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel=SELDOM)(grouped(contexts))
-    app.command()(grouped(datasets))
-    app.command()(grouped(audit))
 
 
 def contexts(

@@ -5,16 +5,11 @@ from typing import Annotated
 
 import typer
 
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag
 from anachron.cli.output import on_screen, print_json, stdout
 from anachron.cli.outputs import FOLDER
 
 WORST = 5
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(demo))
 
 
 def demo(
@@ -34,7 +29,7 @@ def demo(
     from anachron.probe.check.verdicts import timeline
     from anachron.report.demo import run_demo
     from anachron.report.edits.tables import edits_tables
-    from anachron.report.terminal.tables import crossed_lines, decoy_lines, summary_table
+    from anachron.report.terminal.tables import decoy_and_crossed_lines, summary_table
     from anachron.report.terminal.verdicts import LEGEND, summary_lines, verdict_lines
 
     made = run_demo(out, full=full, callbacks=on_screen())
@@ -47,7 +42,7 @@ def demo(
         return
     screen = stdout()
     screen.print(summary_table(made.written.summary, "What the demo model believes about time"))
-    for words in (*decoy_lines(made.written.tables), *crossed_lines(made.written.tables)):
+    for words in decoy_and_crossed_lines(made.written.tables):
         screen.print(words, markup=False)
     if "timelines" in made.written.tables:
         timelines = made.written.tables["timelines"]

@@ -1,45 +1,30 @@
 """Pages and figures that a command writes beside its results: left out, with a notice, where what draws them is not
 installed; an error only where they were asked for by name."""
 
-from collections.abc import Callable
-
 import typer
 
 from anachron.cli.output import say
+from anachron.core.errors import ConfigError
 
 
-def drawn_page(context: typer.Context, page: bool) -> bool:
-    """Whether to write a page, which Plotly draws."""
+def drawn(context: typer.Context, option: typer.CallbackParam, wanted: bool) -> bool:
+    """Whether to write a page, which Plotly draws, or a figure, which matplotlib draws, by the name of the option.
 
-    def check() -> None:
-        from anachron.report.page.render import plotly_source
-
-        plotly_source()
-
-    return page and _can_be(context, "page", check)
-
-
-def drawn_figure(context: typer.Context, figure: bool) -> bool:
-    """Whether to write a figure, which matplotlib draws."""
-
-    def check() -> None:
-        from anachron.analysis.plots.style import check_matplotlib
-
-        check_matplotlib()
-
-    return figure and _can_be(context, "figure", check)
-
-
-def _can_be(context: typer.Context, option: str, check: Callable[[], None]) -> bool:
-    """Whether a check passes. Raises its `ConfigError`, before any work, where the option was given."""
-    from anachron.core.errors import ConfigError
-
+    Raises `ConfigError` where it cannot be drawn and the option was given, before any work.
+    """
     try:
-        check()
+        if wanted and option.name == "page":
+            from anachron.report.page.render import plotly_source
+
+            plotly_source()
+        elif wanted:
+            from anachron.analysis.plots.style import check_matplotlib
+
+            check_matplotlib()
     except ConfigError as error:
-        source = context.get_parameter_source(option)
+        source = context.get_parameter_source(str(option.name))
         if source is not None and source.name != "DEFAULT":
             raise
-        say(f"note: no {option} is written: {error}")
+        say(f"note: no {option.name} is written: {error}")
         return False
-    return True
+    return wanted

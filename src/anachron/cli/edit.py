@@ -7,7 +7,6 @@ import typer
 
 from anachron.analysis.plots.words import counted
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions
 from anachron.cli.output import print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, FOLDER
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     from anachron.data.updates.cases import CaseSet
     from anachron.evaluate.editing import MethodChoice, UpdateRequests
     from anachron.lm.model import LanguageModel
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(edit))
 
 
 def edit(
@@ -77,7 +72,7 @@ def edit(
     lm = lm or asked.load(model, loading)
     (planned,), tuned = needs.prepare(lm, choice, cases, quiet=json_)
     if not json_:
-        say(f"{planned.printed_name}: making {_updates(len(requests.asked))}; settings: {planned.source}")
+        say(f"{planned.printed_name}: making {counted(len(requests.asked), 'update')}; settings: {planned.source}")
     made = editing.edit_from_updates(lm, planned, requests)
     save_edit(made, out)
     if save_model is not None:
@@ -117,7 +112,7 @@ def _tell_left_out(requests: "UpdateRequests") -> None:
     from anachron.data.updates.case_table import UNCHANGED
 
     if requests.unchanged:
-        say(f"left out: {_updates(requests.unchanged)}, {UNCHANGED}")
+        say(f"left out: {counted(requests.unchanged, 'update')}, {UNCHANGED}")
     if left_out := len(requests.left_out):
         of = len(requests.asked) + left_out
         warn(f"{left_out} of {of} updates are left out, for instance: {requests.left_out[0]}")
@@ -167,10 +162,6 @@ def _check_outputs(out: Path, save_model: Path | None) -> None:
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
     if save_model is not None:
         require_new(save_model, "the edited model")
-
-
-def _updates(count: int) -> str:
-    return counted(count, "update")
 
 
 def _changed_modules(about: dict[str, Any]) -> str:

@@ -117,22 +117,11 @@ class MethodOptions:
         measures: of the evaluation to come; what takes written text is left out of those of tuning. quiet: do not say
         what was found. tell: say where the settings of each method are from.
         """
-        planned, tuned = self._prepared(lm, choice, cases, measures, quiet=quiet)
-        for one in planned if tell else ():
-            say(f"{one.printed_name}: settings: {one.source}")
-        return planned, tuned
-
-    def _prepared(
-        self, lm: "LanguageModel", choice: "MethodChoice", cases: "CaseSet", measures: "Measures | None", *,
-        quiet: bool,
-    ) -> "tuple[list[Planned], list[Tuned]]":  # fmt: skip
         from anachron.advise.tune import MINUTES, SCORES, TRIALS, tune_method
         from anachron.evaluate.editing import prepare_methods
 
-        if not self.tune:
-            return prepare_methods(lm, choice, callbacks=on_screen()), []
         tuned = []
-        for name in choice.methods:
+        for name in choice.methods if self.tune else ():
             found = tune_method(
                 lm, choice.only(name, {}), cases, minutes=self.tune_minutes or MINUTES,
                 trials=self.tune_trials or TRIALS,
@@ -141,7 +130,10 @@ class MethodOptions:
             tuned.append(found)
             if not quiet:
                 say(str(found))
-        return [one.planned for one in tuned], tuned
+        planned = [one.planned for one in tuned] if self.tune else prepare_methods(lm, choice, callbacks=on_screen())
+        for one in planned if tell else ():
+            say(f"{one.printed_name}: settings: {one.source}")
+        return planned, tuned
 
 
 @dataclass(frozen=True, kw_only=True)

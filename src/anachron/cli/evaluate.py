@@ -9,7 +9,6 @@ import typer
 from anachron.analysis.plots.words import counted
 from anachron.cli.commands import as_published, setting
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
-from anachron.cli.groups import grouped
 from anachron.cli.options import (
     FluencyTokens,
     JsonFlag,
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anachron.report.edits.evaluated import EvaluatedUpdates
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(evaluate))
 
 
 @dataclass(frozen=True, kw_only=True)

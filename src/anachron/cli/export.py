@@ -7,26 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from anachron.analysis.plots.words import counted
-from anachron.cli.commands import App
-from anachron.cli.groups import grouped
 from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag, Language
 from anachron.cli.output import print_json, say
 from anachron.cli.outputs import FILE, FOLDER
-
-exports = App(add_completion=False)
-
-
-def register(app: typer.Typer) -> None:
-    exports.command("lm-eval")(grouped(lm_eval))
-    exports.command("inspect")(grouped(inspect))
-    exports.command("hub")(grouped(hub))
-    exports.command("counterfact")(grouped(counterfact))
-    app.add_typer(
-        exports,
-        name="export",
-        help="Write a data set for other tools: lm-evaluation-harness, Inspect, the Hugging Face hub, CounterFact.\n\n"
-        "Example: anachron export lm-eval mini --out task",
-    )
 
 
 def lm_eval(

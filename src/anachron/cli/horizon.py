@@ -8,8 +8,7 @@ import typer
 
 from anachron.cli.asking import AnswerOptions, Models
 from anachron.cli.commands import setting
-from anachron.cli.drawing import drawn_figure
-from anachron.cli.groups import grouped
+from anachron.cli.drawing import drawn
 from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions, ReadingOptions
 from anachron.cli.output import print_json, run_folders, say, stdout, warn
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_RUN
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
     from anachron.probe.horizon.find import FoundHorizon
 
 LEAKED, NOT_JUDGED = 1, 2
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(horizon))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +82,7 @@ class ChangeOptions(ReadingOptions):
 class ShownOptions:
     """What is drawn and written for a reader."""
 
-    figure: Annotated[
-        bool, setting(help="Draw the figure, if the extra report is installed.", callback=drawn_figure)
-    ] = True
+    figure: Annotated[bool, setting(help="Draw the figure, if the extra report is installed.", callback=drawn)] = True
     page: Annotated[
         bool, setting(help="Write the page index.html into the run folder or, with several models, into --out.")
     ] = True

@@ -6,15 +6,9 @@ from typing import Annotated
 import typer
 
 from anachron.analysis.plots.words import counted
-from anachron.cli.commands import SELDOM
-from anachron.cli.groups import grouped
 from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.outputs import FOLDER
-
-
-def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel=SELDOM)(grouped(judge))
 
 
 def judge(

@@ -6,16 +6,11 @@ from typing import Annotated
 import typer
 
 from anachron.cli.edit_options import StyleOptions, Updates
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions
 from anachron.cli.output import print_json, say, stdout, tell_updates_left_out
 from anachron.cli.outputs import FILE
 
 TOO_MANY = 1
-
-
-def register(app: typer.Typer) -> None:
-    app.command("updates")(grouped(updates))
 
 
 def updates(

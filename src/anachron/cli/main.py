@@ -9,6 +9,7 @@ the line, shows the traceback of an error.
 import os
 import re
 import sys
+from collections.abc import Callable, Iterable
 from functools import cache
 from io import StringIO
 from typing import Annotated, Any
@@ -43,7 +44,8 @@ from anachron.cli import (
     wikidata_fetch,
     wikidata_topic,
 )
-from anachron.cli.commands import HELP_ALL, App
+from anachron.cli.commands import HELP_ALL, SELDOM, App
+from anachron.cli.groups import grouped
 from anachron.cli.output import RESULTS, visible
 from anachron.core.errors import AnachronError, BackendError, ConfigError, of_machine
 from anachron.edit.methods import METHODS, method_names
@@ -85,30 +87,53 @@ def _options(
     return
 
 
+# In the order of the help.
 COMMANDS = (
-    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, lacking, edit,
-    evaluate, advise, refresh, judge, save, export,
+    demo.demo, check.check, horizon.horizon, data.contexts, data.datasets, data.audit, verbalize.verbalize,
+    updates.label, probe.score, probe.probe, measure.metrics, measure.report, covariance.covariance,
+    train_mend.train_mend, lacking.updates, edit.edit, evaluate.evaluate, advise.advise, refresh.refresh, judge.judge,
+    save.save,
 )  # fmt: skip
-for module in COMMANDS:
-    module.register(app)
-timestress.register(build.builds)
-updates.register_builds(build.builds)
+GROUPS = {
+    "build": (
+        "Build data sets from Wikidata snapshots: dated facts, statements about them, updates between two.\n\n"
+        "Example: anachron build facts SNAPSHOT --out facts.parquet",
+        (build.facts, build.statements, timestress.timestress, updates.updates, updates.cloze),
+    ),
+    "export": (
+        "Write a data set for other tools: lm-evaluation-harness, Inspect, the Hugging Face hub, CounterFact.\n\n"
+        "Example: anachron export lm-eval mini --out task",
+        (export.lm_eval, export.inspect, export.hub, export.counterfact),
+    ),
+    "wikidata": (
+        "Fetch Wikidata dumps, read them into snapshots, and see what happens to an entity.\n\n"
+        "Example: anachron wikidata ingest latest-all.json.bz2 --date 2021-01-04 --out snapshot",
+        (
+            wikidata_topic.fetch, wikidata_fetch.download, wikidata_fetch.pageviews, wikidata.ingest,
+            wikidata.rebucket, wikidata.redirects, wikidata_explain.explain, wikidata_example.example,
+        ),
+    ),
+    "runs": (
+        "See which runs there are, compare them, and export or rename them.\n\nExample: anachron runs list",
+        (runs.list_, runs.show, runs.compare, runs.export, runs.rename),
+    ),
+}  # fmt: skip
+RARELY_USED = {
+    data.contexts, verbalize.verbalize, updates.label, updates.cloze, covariance.covariance, train_mend.train_mend,
+    judge.judge, wikidata.rebucket,
+}  # fmt: skip
 
-wikidata_app = App(
-    help="Fetch Wikidata dumps, read them into snapshots, and see what happens to an entity.\n\n"
-    "Example: anachron wikidata ingest latest-all.json.bz2 --date 2021-01-04 --out snapshot",
-    add_completion=False,
-)
-app.add_typer(wikidata_app, name="wikidata")
-for module in (wikidata_topic, wikidata_fetch, wikidata, wikidata_explain, wikidata_example):
-    module.register(wikidata_app)
 
-runs_app = App(
-    help="See which runs there are, compare them, and export or rename them.\n\nExample: anachron runs list",
-    add_completion=False,
-)
-app.add_typer(runs_app, name="runs")
-runs.register(runs_app)
+def _add(group: App, commands: Iterable[Callable[..., None]]) -> None:
+    for command in commands:
+        name = command.__name__.rstrip("_").replace("_", "-")
+        group.command(name, rich_help_panel=SELDOM if command in RARELY_USED else None)(grouped(command))
+
+
+_add(app, COMMANDS)
+for name, (about, commands) in GROUPS.items():
+    _add(group := App(help=about, add_completion=False), commands)
+    app.add_typer(group, name=name)
 
 
 @cache  # typer takes a tenth of a second to build it

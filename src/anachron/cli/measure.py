@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.analysis.plots.words import counted
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, PrintStyle, Sources, StudyOptions
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import FOLDER
 
 if TYPE_CHECKING:
     from anachron.report.outputs import Written
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(metrics))
-    app.command()(grouped(report))
 
 
 def metrics(
@@ -39,7 +33,7 @@ def metrics(
     """
     from anachron.report.studies import write_metrics
     from anachron.report.terminal.answers import answer_table_lines
-    from anachron.report.terminal.tables import crossed_lines, decoy_lines, summary_table
+    from anachron.report.terminal.tables import decoy_and_crossed_lines, summary_table
 
     screen = on_screen()
     with screen.bars() as progress:
@@ -49,7 +43,7 @@ def metrics(
         return
     if "summary" in written.tables:
         stdout().print(summary_table(written.summary))
-    for line in (*decoy_lines(written.tables), *crossed_lines(written.tables), *answer_table_lines(written.tables)):
+    for line in (*decoy_and_crossed_lines(written.tables), *answer_table_lines(written.tables)):
         stdout().print(line, markup=False, soft_wrap=True)
     _say_notes(written, out)
     say(f"{counted(len(written.tables), 'table')} written to {out}")

@@ -7,7 +7,6 @@ import typer
 
 from anachron.analysis.plots.words import counted
 from anachron.cli.asking import AskOptions, Models
-from anachron.cli.groups import grouped
 from anachron.cli.options import (
     DatasetOptions,
     JsonFlag,
@@ -43,11 +42,6 @@ Wordings = Annotated[
     bool,
     typer.Option("--wordings", help="Ask about each fact in all four of its questions too: table wordings."),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(score))
-    app.command()(grouped(probe))
 
 
 def score(
@@ -200,7 +194,7 @@ def _look_for(models: list[str], loading: ModelOptions) -> None:
 
 def _tell(tables: "Written", data: "Dataset", folders: list[Path], out: Path, as_json: bool) -> None:
     """Print the summary of scored runs."""
-    from anachron.report.terminal.tables import crossed_lines, decoy_lines, summary_table
+    from anachron.report.terminal.tables import decoy_and_crossed_lines, summary_table
 
     if as_json:
         left_out = {} if data.left_out is None else {"left_out": data.left_out.to_dicts()}
@@ -210,7 +204,7 @@ def _tell(tables: "Written", data: "Dataset", folders: list[Path], out: Path, as
         print_json({**found, **left_out})
         return
     stdout().print(summary_table(tables.summary))
-    for line in (*decoy_lines(tables.tables), *crossed_lines(tables.tables)):
+    for line in decoy_and_crossed_lines(tables.tables):
         stdout().print(line, markup=False, soft_wrap=True)
     for note in tables.notes:
         say(note)

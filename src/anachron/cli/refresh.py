@@ -7,7 +7,6 @@ import typer
 
 from anachron.cli.advise import AdviceOptions
 from anachron.cli.edit_options import MethodOptions, StyleOptions
-from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AsOf,
     FactLimit,
@@ -25,10 +24,6 @@ from anachron.cli.outputs import DEFAULT_RUN, FOLDER, NAMED_FOLDER
 if TYPE_CHECKING:
     from anachron.advise.refresh import Prepare
     from anachron.probe.check.questions import CheckedFacts
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(refresh))
 
 
 def refresh(

@@ -7,19 +7,12 @@ from typing import Annotated
 import typer
 
 from anachron.analysis.plots.words import counted
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag
 from anachron.cli.output import print_json, say, stdout, warn
 from anachron.cli.outputs import FILE, FOLDER
 from anachron.io.stores import place
 
 RunArgument = Annotated[Path, typer.Argument(help="Run folder.")]
-
-
-def register(app: typer.Typer) -> None:
-    app.command("list")(grouped(list_))
-    for command in (show, compare, export, rename):
-        app.command()(grouped(command))
 
 
 def list_(

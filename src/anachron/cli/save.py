@@ -5,14 +5,9 @@ from typing import Annotated
 
 import typer
 
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, TemplateOption
 from anachron.cli.output import print_json, say
 from anachron.cli.outputs import FOLDER
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(save))
 
 
 def save(

@@ -19,7 +19,6 @@ from anachron.cli.build import (
     print_facts,
     print_statements,
 )
-from anachron.cli.groups import grouped
 from anachron.cli.options import (
     DUMP,
     LABELS,
@@ -63,10 +62,6 @@ class Thresholds:
     min_popularity: MinPopularity = None
     more_than: MoreThan = None
     per_stratum: PerStratum = None
-
-
-def register(builds: typer.Typer) -> None:
-    builds.command()(grouped(timestress))
 
 
 def timestress(

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anachron.cli.commands import SELDOM, setting
-from anachron.cli.groups import grouped
+from anachron.cli.commands import setting
 from anachron.cli.options import (
     DatasetRevision,
     JsonFlag,
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anachron.edit.training.train import MendLessons
-
-
-def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel=SELDOM)(grouped(train_mend))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,7 @@ import typer
 
 from anachron.analysis.plots.words import counted
 from anachron.cli.build import Relations
-from anachron.cli.commands import SELDOM, as_published
-from anachron.cli.groups import grouped
+from anachron.cli.commands import as_published
 from anachron.cli.options import (
     AnswerFolder,
     Instructions,
@@ -74,15 +73,6 @@ Memory = Annotated[
 ClozeFile = Annotated[
     Path | None, typer.Option("--cloze", help="Templates written by build cloze, instead of the built-in ones.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel=SELDOM)(grouped(label))
-
-
-def register_builds(builds: typer.Typer) -> None:
-    builds.command()(grouped(updates))
-    builds.command(rich_help_panel=SELDOM)(grouped(cloze))
 
 
 def updates(

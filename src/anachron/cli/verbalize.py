@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.commands import SELDOM
-from anachron.cli.groups import grouped
 from anachron.cli.options import (
     AnswerFolder,
     Instructions,
@@ -29,10 +27,6 @@ from anachron.io.stores import Place, place
 
 if TYPE_CHECKING:
     from anachron.io.llm_settings import LlmSettings
-
-
-def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel=SELDOM)(grouped(verbalize))
 
 
 def verbalize(

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.commands import SELDOM
-from anachron.cli.groups import grouped
 from anachron.cli.options import DUMP, DumpDate, JsonFlag, LabelLanguage, SnapshotArgument, SpreadOptions, Wiki
 from anachron.cli.output import on_screen, print_json, progress_bar, say, warn
 from anachron.cli.outputs import FILE, RUN
@@ -22,12 +20,6 @@ MostBad = Annotated[
         help="Maximum percentage of lines, or of their bytes, without a readable entity; above it, the command stops.",
     ),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(ingest))
-    app.command(rich_help_panel=SELDOM)(grouped(rebucket))
-    app.command()(grouped(redirects))
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag
 from anachron.cli.output import print_json, say
 from anachron.cli.outputs import FOLDER
@@ -15,10 +14,6 @@ from anachron.cli.outputs import FOLDER
 OLD_DAY, NEW_DAY = "2019-12-31", "2022-07-22"
 OLD, NEW = f"offices-{OLD_DAY}-from-dates.json.gz", f"offices-{NEW_DAY}.json.gz"
 DRAWN = "drawn from dates of a later state of Wikidata, which did not hold this on that day"
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(example))
 
 
 def example(

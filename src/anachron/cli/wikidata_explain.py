@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.build import MinPopularity, Preset, Relations, SelectionOptions, UsePopularity
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, SpreadOptions, given
 from anachron.cli.output import print_json, progress_bar, say, stdout
 from anachron.cli.updates import ClozeFile, CoarseDates, Redirects, UnchangedGroups, ValidAtDate, update_settings
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 AllStatements = Annotated[
     bool, typer.Option("--all", help="With two snapshots, also show the statements that did not change.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the group ``wikidata``."""
-    app.command()(grouped(explain))
 
 
 def explain(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, SpreadOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.outputs import RUN
@@ -15,11 +14,6 @@ from anachron.cli.topic_options import Contact
 if TYPE_CHECKING:
     from anachron.wikidata.fetching.dumps import Downloads
     from anachron.wikidata.views.popularity import Result
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(download))
-    app.command()(grouped(pageviews))
 
 
 def download(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, Wiki
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import RUN
@@ -17,10 +16,6 @@ if TYPE_CHECKING:
     from anachron.wikidata.topic.fetch import FetchedTopic
 
 NAMED = 5  # ids of a state that are named
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(grouped(fetch))
 
 
 def fetch(

@@ -3,12 +3,12 @@
 import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import polars as pl
 
 from anachron.io.files import Json
+from anachron.report.page.render import in_page
 from anachron.report.terminal.horizon import horizon_lines, leak_lines
 
 KINDS = ("kind", "changes", "halving", "low", "high")
@@ -28,19 +28,12 @@ class HorizonPart:
 
 def horizon_page(parts: Sequence[HorizonPart], apart: Sequence[Json] = ()) -> str:
     """The page of some models. apart: every two of them, `anachron.probe.horizon.summary.HorizonComparison` as JSON."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.globals["table"] = _table
-    folder = files("anachron.report")
-    template = environment.from_string((folder / "horizon_page.html").read_text("utf-8"))
-    return template.render(
-        names=_named([part.summary["model"] for part in parts]),
-        models=[*map(_model, parts)],
-        apart=[_cells(one, APART) for one in apart],
-        wide=Markup((folder / "page/wide.css").read_text("utf-8")),
-    )
+    data = {
+        "names": _named([part.summary["model"] for part in parts]),
+        "models": [*map(_model, parts)],
+        "apart": [_cells(one, APART) for one in apart],
+    }
+    return in_page("horizon.html", data)
 
 
 def _model(part: HorizonPart) -> dict[str, Any]:
@@ -61,34 +54,16 @@ def _model(part: HorizonPart) -> dict[str, Any]:
     }
 
 
-def _cells(row: Json, names: Iterable[str]) -> list[str | int | None]:
-    """Cells of a row, numbers with a fraction as they are printed."""
+def _cells(row: Json, names: Iterable[str]) -> list[str]:
     return [_cell(row[name], 3 if name == "p" else 0) for name in names]
 
 
-def _cell(value: str | float | None, digits: int) -> str | int | None:
-    return f"{value:.{digits}f}" if isinstance(value, float) else value
+def _cell(value: str | float | None, digits: int) -> str:
+    if isinstance(value, float):
+        return f"{value:.{digits}f}"
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else value
 
 
 def _named(models: Sequence[str]) -> str:
     """Their names as a sentence lists them: "one, two and three"."""
     return " and ".join([", ".join(models[:-1]), models[-1]] if len(models) > 1 else models)
-
-
-def _table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str | int | None]]) -> Any:
-    """A table as markup; every cell is escaped."""
-    from markupsafe import Markup
-
-    head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in names)
-    body = Markup("\n").join(
-        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(_shown(cell)) for cell in row))
-        for row in rows
-    )
-    return Markup(
-        '<div class="wide" tabindex="0" role="region" aria-label="{}"><table>\n<caption>{}</caption>\n'
-        "<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>"
-    ).format(caption, caption, head, body)
-
-
-def _shown(cell: str | int | None) -> str:
-    return "–" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell

@@ -1,6 +1,7 @@
 """What the tables of a paper show: the summary of a study, its other tables, and those of evaluated edits."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -48,8 +49,10 @@ def summary_paper(summary: pl.DataFrame) -> PaperTable:
     facts = same_count(summary["facts"], "facts")
     if facts is None:
         words["n"] = [f"{count:,}" for count in summary["facts"]]
-    numbers = [_share(summary, f"{title} (%)", name, best="high") for name, title in NAMES.items()]
-    of_chance = _share(summary, "random R (%)", "random_robustness", decimals=3)
+    bounds = _bounds_of(summary)
+    shares = [_numbers(summary, name, f"{title} (%)", bounds.get(name)) for name, title in NAMES.items()]
+    numbers = [replace(share, best="high") for share in shares]
+    of_chance = replace(_numbers(summary, "random_robustness", "random R (%)", None), decimals=3)
     printed = set(map(of_chance.mean, range(summary.height)))
     chance = f"R {printed.pop()} %" if len(printed) == 1 else "R as in the last column"
     numbers += [] if chance.endswith("%") else [of_chance]
@@ -61,15 +64,6 @@ def summary_paper(summary: pl.DataFrame) -> PaperTable:
     )
     runs = summary.select(RUN_KEYS).rows()
     return PaperTable(SUMMARY, caption, words, numbers, summary["granularity"].to_list(), runs)
-
-
-def _share(table: pl.DataFrame, heading: str, name: str, *, best: str | None = None, decimals: int = 1) -> Numbers:
-    ends = [f"{name}_low", f"{name}_high"]
-    scaled = [
-        table[column] * 100 if column in table.columns else pl.Series(column, [None] * table.height, pl.Float64)
-        for column in (name, *ends)
-    ]
-    return Numbers(heading, list(zip(*scaled, strict=True)), decimals, best)
 
 
 def edits_papers(summary: pl.DataFrame, layout: Layout) -> list[PaperTable]:

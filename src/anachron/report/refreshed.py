@@ -31,7 +31,9 @@ def refresh_summary(done: Refreshed) -> Json:
     }  # fmt: skip
     if done.after is None:
         return about | {"stale_after": len(stale), "updates": _updates(done), "edit": None}
-    changed, bundled = _changes(done.folder / CHECK, done.folder / AFTER, set()), _bundled(done)
+    updated = {(name_key(fact["subject"]), name_key(fact["relation"])) for fact in stale}
+    changed = _changes(done.folder / CHECK, done.folder / AFTER, set())
+    bundled = _changes(done.folder / BUNDLED, done.folder / BUNDLED_AFTER, updated)
     return about | {
         "not_made": list(done.made.about["not_made"]) if done.made else [],
         "stale_after": len(done.after.stale), "edit": str(done.folder / UPDATE_FILE), "updates": _updates(done),
@@ -50,11 +52,6 @@ def _updates(done: Refreshed) -> list[Json]:
         row = now[fact["subject"], fact["relation"], fact["new"]]
         rows.append(fact | {"present": row["present"], "says": row["answer"], "verdict": row["verdict"]})
     return rows
-
-
-def _bundled(done: Refreshed) -> Json:
-    updated = {(name_key(f["subject"]), name_key(f["relation"])) for f in done.before.stale}
-    return _changes(done.folder / BUNDLED, done.folder / BUNDLED_AFTER, updated)
 
 
 def _changes(before: Path, after: Path, left_out: set[tuple[str, str]]) -> Json:

@@ -37,10 +37,7 @@ def log_to(run: ProbeResult | Check | EvaluatedUpdates | Path | str, tracker: An
     to 1. Letters that MLflow refuses in a name are written ``_`` (``FT_L``). What is not known is left out. Raises
     `ConfigError` for another run or tracker.
     """
-    if isinstance(run, str | Path):
-        numbers, settings = _of_folder(Path(run))
-    else:
-        numbers, settings = numbers_of(run), settings_of(run)
+    numbers, settings = _of_folder(Path(run)) if isinstance(run, str | Path) else _of_run(run)
     log = getattr(tracker, "log_metrics", None) or getattr(tracker, "log", None)
     if not callable(log):
         raise ConfigError(
@@ -54,30 +51,31 @@ def log_to(run: ProbeResult | Check | EvaluatedUpdates | Path | str, tracker: An
     return numbers
 
 
-def numbers_of(run: ProbeResult | Check | EvaluatedUpdates) -> dict[str, float]:
-    """The numbers of `log_to` by their names."""
+def _of_run(run: ProbeResult | Check | EvaluatedUpdates) -> tuple[dict[str, float], Json]:
+    """The numbers of `log_to` by their names, and what tells a run from others, as short texts."""
     if isinstance(run, ProbeResult):
         rows = summarise(fact_metrics(check_scores(run.scores))).iter_rows(named=True)
         found = [(f"{name}/{row['granularity']}", row[name]) for row in rows for name in ("win_rate", "robustness")]
     elif isinstance(run, Check):
-        found = _of_check(run.summary)
+        return _of_check(run.summary, run.folder)
     elif isinstance(run, EvaluatedUpdates):
         found = _of_evaluation({name: summary for name, (summary, _) in run.summaries.items()})
     else:
         raise ConfigError(
             f"{type(run).__name__} is not a run; give what run_probe, check or evaluate_updates returned, or its folder"
         )
-    return _named(found)
+    return _named(found), _settings(run.record)
 
 
 def _named(found: list[tuple[str, Any]]) -> dict[str, float]:
     return {FORBIDDEN.sub("_", name): float(value) for name, value in found if value is not None and isfinite(value)}
 
 
-def _of_check(summary: Json) -> list[tuple[str, Any]]:
+def _of_check(summary: Json, folder: Path) -> tuple[dict[str, float], Json]:
     """From what `check.json` holds."""
     found = [(name, summary[name]) for name in ("win_rate", "robustness")]
-    return found + [(f"verdicts/{name}", count) for name, count in summary["verdicts"].items()]
+    found += [(f"verdicts/{name}", count) for name, count in summary["verdicts"].items()]
+    return _named(found), {"model": summary["model"], "as_of": summary["as_of"], "folder": str(folder)}
 
 
 def _of_folder(folder: Path) -> tuple[dict[str, float], Json]:
@@ -87,11 +85,8 @@ def _of_folder(folder: Path) -> tuple[dict[str, float], Json]:
         return _named(_of_evaluation(summaries(with_printed_names(tables, record)))), _settings(record)
     run = finished(folder)
     if run.holds(SUMMARY_FILE):
-        summary = run.read_json(SUMMARY_FILE)
-        settings = {"model": summary["model"], "as_of": str(summary["as_of"]), "folder": str(folder)}
-        return _named(_of_check(summary)), settings
-    probed = ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
-    return numbers_of(probed), settings_of(probed)
+        return _of_check(run.read_json(SUMMARY_FILE), folder)
+    return _of_run(ProbeResult(folder, run.record, run.read_table(SCORES_FILE)))
 
 
 def _of_evaluation(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, float | None]]:
@@ -109,13 +104,6 @@ def _of_summary(table: str, summary: pl.DataFrame) -> list[tuple[str, float | No
         for row in summary.with_columns(method_label()).iter_rows(named=True)
         for mean in means
     ]
-
-
-def settings_of(run: ProbeResult | Check | EvaluatedUpdates) -> Json:
-    """What tells a run from others, as short texts."""
-    if isinstance(run, Check):
-        return {"model": run.model, "as_of": str(run.as_of), "folder": str(run.folder)}
-    return _settings(run.record)
 
 
 def _settings(record: Json) -> Json:

@@ -138,8 +138,8 @@ def write_portability(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataF
     return summary
 
 
-def printed_portability(summary: pl.DataFrame, *, brief: bool = False) -> pl.DataFrame:
-    """The cells as text; columns that nothing is known of are left out. brief: the interval of the first mean alone."""
+def portability_table(summary: pl.DataFrame, *, brief: bool = True) -> Table:
+    """Columns that nothing is known of are left out. brief: the interval of the first mean alone."""
     rows = summary.with_columns(method_label())
     cells = {name: rows[name].to_list() for name in WORDS if name != "mode" or rows[name].n_unique() > 1}
     cells |= {name.replace("_", " "): [f"{n:,}" for n in rows[name]] for name in ("updates", "tests", "not_counted")}
@@ -147,10 +147,5 @@ def printed_portability(summary: pl.DataFrame, *, brief: bool = False) -> pl.Dat
         if rows[column.of].count():
             bounded = column.of == "right" or not brief
             cells[column.heading] = column.cells(rows) if bounded else [column.cell(mean) for mean in rows[column.of]]
-    return pl.DataFrame(cells)
-
-
-def portability_table(summary: pl.DataFrame, *, brief: bool = True) -> Table:
-    """The same as a table to be shown."""
-    cells = printed_portability(summary, brief=brief)
-    return Table(TITLE, [Column(name, number=name not in WORDS) for name in cells.columns], cells.rows(), NOTES)
+    columns = [Column(name, number=name not in WORDS) for name in cells]
+    return Table(TITLE, columns, list(zip(*cells.values(), strict=True)), NOTES)

@@ -168,7 +168,7 @@ def edits_table(
     if narrow:
         cells = cells.with_columns(pl.all().str.replace(r" (±|\[)", "\n$1").str.replace(r"(\[[^ ]*), ", "$1,\n"))
     return Table(
-        _titled(summary, layout),
+        ", ".join(filter(None, (layout.title, same_in_all(summary)))),
         [
             Column(name.replace("-", "-\n") if narrow else name, number=name not in WORDS, once=name in SECTION)
             for name in cells.columns
@@ -243,8 +243,7 @@ def edits_markdown(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
 def edits_latex(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
     """The table as a float with a caption and a label, for LaTeX with the package booktabs."""
     table = edits_table(summary, layout, columns=layout.shown(summary))
-    same = same_in_all(summary)
-    return table.latex(layout.name, "; ".join([layout.title, *([same] if same else []), *table.notes]))
+    return table.latex(layout.name, "; ".join(filter(None, (layout.title, same_in_all(summary), *table.notes))))
 
 
 def write_edits(summary: pl.DataFrame, out: Path, layout: Layout = EDITS) -> None:
@@ -255,10 +254,6 @@ def write_edits(summary: pl.DataFrame, out: Path, layout: Layout = EDITS) -> Non
     _check(summary, layout)
     write_data(out, layout.name, summary)
     write_printed(out, layout.name, edits_markdown(summary, layout), edits_latex(summary, layout))
-
-
-def _titled(summary: pl.DataFrame, layout: Layout) -> str:
-    return f"{layout.title}, {same_in_all(summary)}" if same_in_all(summary) else layout.title
 
 
 def same_in_all(summary: pl.DataFrame) -> str:

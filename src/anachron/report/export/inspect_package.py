@@ -35,17 +35,17 @@ def samples(questions: Questions) -> list[Json]:
     ]
 
 
-def write_package(dataset: Dataset, questions: Questions, as_of: Date, out: Path, *, name: str | None = None) -> Json:
-    """Write a package that may be installed or run as it is: ``NAME/task.py`` with the task ``dated_facts``,
-    ``NAME/samples.jsonl``, ``pyproject.toml``, README and manifest.
+def export_inspect(data: Dataset, out: Path, *, name: str | None = None, language: str | Path | None = None) -> Json:
+    """Write the questions that a probe by answers asks as a package for Inspect, which may be installed or run as it
+    is: ``NAME/task.py`` with the task ``dated_facts``, ``NAME/samples.jsonl``, ``pyproject.toml``, README and manifest.
 
-    questions, as_of: about the data set's facts, and the last day that is known of
-        (`anachron.probe.questions.questions_of`). name: of the package, by default ``anachron_`` and the data set's.
+    name: of the package, by default ``anachron_`` and the data set's.
 
     Returns the manifest. Raises `ConfigError` for a name that Python cannot import, and for a folder that holds
-    something else.
+    something else, and `DataError` where no fact can be asked.
     """
-    package = task_name(dataset).replace(".", "_").replace("-", "_") if name is None else name
+    questions, as_of = questions_of(data, None, language)
+    package = task_name(data).replace(".", "_").replace("-", "_") if name is None else name
     if not (package.isidentifier() and package.isascii() and package == package.lower()) or iskeyword(package):
         raise ConfigError(
             f"name {package!r}: a package name has lower-case letters, digits and _ only and is no word of Python's; "
@@ -61,12 +61,12 @@ def write_package(dataset: Dataset, questions: Questions, as_of: Date, out: Path
         f"{package}/{MODULE}": files("anachron.report.export").joinpath("inspect_task.py").read_bytes(),
         f"{package}/__init__.py": f"from {package}.task import {TASK} as {TASK}\n".encode(),
         "pyproject.toml": project_file(package).encode(),
-        "README.md": _readme(package, dataset, questions, as_of).encode(),
+        "README.md": _readme(package, data, questions, as_of).encode(),
     }
-    for path, data in content.items():
-        write_bytes(out / path, data)
+    for path, text in content.items():
+        write_bytes(out / path, text)
     return close_folder(
-        out, COMMAND, dataset, files=list(content),
+        out, COMMAND, data, files=list(content),
         parameters={"package": package, "task": TASK, "as_of": str(as_of), "least_inspect": LEAST_INSPECT},
         counts={
             "facts": len(rows), "left_out": len(questions.left_out),
@@ -136,12 +136,3 @@ A number that is not known is left out. The same answers give the same numbers i
 `anachron probe MODEL --backend chat --width 0 --ways choice,open`. `anachron probe` can stop early, once the interval
 of W is narrow enough; a task cannot, because its samples do not know about each other.
 """
-
-
-def export_inspect(data: Dataset, out: Path, *, name: str | None = None, language: str | Path | None = None) -> Json:
-    """Write the questions that a probe by answers asks as a package for Inspect (`write_package`).
-
-    Returns its manifest. Raises as `write_package`, and `DataError` where no fact can be asked.
-    """
-    questions, as_of = questions_of(data, None, language)
-    return write_package(data, questions, as_of, out, name=name)

@@ -61,7 +61,8 @@ def in_page(name: str, data: Json, **more: Any) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_file)
     )
     template.filters["percent"] = partial(percent, floor=True, missing="–")
-    shared = {"style": Markup(_file("style.css") + _file("wide.css")), "policy": Markup(NO_SCRIPTS)}
+    wide = _file("wide.css")
+    shared = {"style": Markup(_file("style.css") + wide), "wide": Markup(wide), "policy": Markup(NO_SCRIPTS)}
     return template.get_template(name).render(data=data, **(shared | more))
 
 

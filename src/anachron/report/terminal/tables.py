@@ -67,17 +67,6 @@ def crossed_words(row: Mapping[str, Any]) -> str:
     )
 
 
-def crossed_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
-    """A line for each run of the table ``crossed``, where there is one; with its name where there are several."""
-    if CROSSED.name not in tables:
-        return
-    runs = tables[CROSSED.name].partition_by(RUN_KEYS, maintain_order=True)
-    rows = [main_row(run.rows(named=True)) for run in runs]
-    names = run_labels(pl.DataFrame(rows, infer_schema_length=None), "format", "prefix")
-    for name, row in zip(names, rows, strict=True):
-        yield f"{name}: {crossed_words(row)}" if len(rows) > 1 else crossed_words(row)
-
-
 def decoy_words(row: Mapping[str, Any]) -> str:
     """What a row of the table ``decoys`` says, in a line."""
     gap, low, high = (points(row[name]) for name in ("difference", "difference_low", "difference_high"))
@@ -87,16 +76,16 @@ def decoy_words(row: Mapping[str, Any]) -> str:
     )
 
 
-def decoy_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
-    """A line for each run of the table ``decoys``, where there is one; with its name where there are several."""
-    if DECOY_MEANS.name not in tables:
-        return
-    rows = [
-        widest(run.rows(named=True)) for run in tables[DECOY_MEANS.name].partition_by(RUN_KEYS, maintain_order=True)
-    ]
-    names = run_labels(pl.DataFrame(rows, infer_schema_length=None), "format", "prefix")
-    for name, row in zip(names, rows, strict=True):
-        yield f"{name}: {decoy_words(row)}" if len(rows) > 1 else decoy_words(row)
+def decoy_and_crossed_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+    """A line for each run of the tables ``decoys`` and ``crossed``, where there are these; with its name where there
+    are several."""
+    for table, chosen, words in ((DECOY_MEANS, widest, decoy_words), (CROSSED, main_row, crossed_words)):
+        if table.name in tables:
+            runs = tables[table.name].partition_by(RUN_KEYS, maintain_order=True)
+            rows = [chosen(run.rows(named=True)) for run in runs]
+            names = run_labels(pl.DataFrame(rows, infer_schema_length=None), "format", "prefix")
+            for name, row in zip(names, rows, strict=True):
+                yield f"{name}: {words(row)}" if len(rows) > 1 else words(row)
 
 
 AUDIT_LINES = {
