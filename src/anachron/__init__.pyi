@@ -64,8 +64,8 @@ from .edit.requests import EditRequest as EditRequest
 from .edit.storage import load_edit as load_edit
 from .edit.storage import save_edit as save_edit
 from .edit.storage import save_edited_model as save_edited_model
+from .edit.training.mend import train_mend as train_mend
 from .edit.training.train import mend_lessons as mend_lessons
-from .edit.training.train import train_mend as train_mend
 from .evaluate.editing import choose_methods as choose_methods
 from .evaluate.editing import edit_from_updates as edit_from_updates
 from .evaluate.editing import prepare_methods as prepare_methods

@@ -75,7 +75,7 @@ def test_replayed_passes_differ_by_the_shift_alone():
         hook = model.second.register_forward_hook(lambda _, __, out, d=delta: out + d)
         with replay.passing(model):
             found = model(x)
-        with fixed_output(model.first, lambda: torch.full((2, 3), torch.nan)), replay.passing(model):
+        with fixed_output(model.first, [torch.full((2, 3), torch.nan)]), replay.passing(model):
             assert torch.equal(model(x), found)  # what is before the shift is given out, not computed
         wanted = model(x)
         assert torch.equal(found, wanted)

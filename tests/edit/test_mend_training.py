@@ -61,9 +61,11 @@ def train(
     out: Path,
     settings: MendSettings = SETTINGS,
     examples: list[MendExample] = EXAMPLES,
+    steps: int | None = None,
     **more: object,
 ) -> MendNetwork:
-    return train_mend(lm, examples, settings, find_sites(lm.model), out, **more)  # type: ignore[arg-type]
+    settings = settings if steps is None else replace(settings, steps=steps)
+    return train_mend(lm, examples, out, settings, **more)  # type: ignore[arg-type]
 
 
 def kl_loss(lm: LanguageModel, text: str, edit: Edit) -> float:

@@ -14,7 +14,7 @@ from anachron.edit.method import Resources
 from anachron.edit.methods import methods
 from anachron.edit.methods.ft import FtSettings, ft
 from anachron.edit.passes.forward import nll_losses, unlikelihood_losses
-from anachron.edit.requests import EditRequest, Marked, mark
+from anachron.edit.requests import EditRequest, Marked, mark_targets
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from support.edit_models import make_edit_lm
@@ -133,7 +133,7 @@ def test_methods_that_only_insert_say_so(method: str):
 
 def test_a_request_to_remove_is_marked_and_its_loss_differs():
     lm = make_edit_lm("llama")
-    kept, removed = mark(lm.tokenizer, [replace(OLD, remove=False), OLD])
+    kept, removed = mark_targets(lm.tokenizer, [replace(OLD, remove=False), OLD])
     assert (kept.remove, removed.remove) == (False, True) and kept.ids == removed.ids
     assert EditRequest.of("The president of France is", "France", "Jacques Chirac", remove=True) == OLD
     logits = lm.model(input_ids=torch.tensor([kept.ids[:-1]])).logits[0][[t - 1 for t in kept.targets]]

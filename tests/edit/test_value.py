@@ -12,9 +12,10 @@ from anachron.edit.method import Resources
 from anachron.edit.methods.ft import FtSettings
 from anachron.edit.methods.lora import LoraSettings
 from anachron.edit.methods.memit import MemitSettings
-from anachron.edit.passes.forward import nll_losses, parts
+from anachron.edit.passes.forward import nll_losses
 from anachron.edit.passes.value import ValueSettings, alike_requests, optimise_values
 from anachron.edit.requests import EditRequest, Marked
+from anachron.lm.batches import successive
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from support.edit_models import make_edit_lm
@@ -232,7 +233,7 @@ def test_requests_with_suffixes_alike_go_together_as_many_as_fit(monkeypatch: py
 def test_parts_are_all_texts_in_their_order_and_within_the_limit():
     marked = [Marked(tuple(range(length)), (length - 1,), 0) for length in (5, 3, 9, 2, 2, 30, 1, 4)]
     for most in (1, 8, 10, 20, 1000):
-        found = list(parts(marked, most))
+        found = [marked[part] for part in successive([len(m.ids) for m in marked], most)]
         assert [m for part in found for m in part] == marked
         assert all(len(part) == 1 or len(part) * max(len(m.ids) for m in part) <= most for part in found)
-    assert len(list(parts(marked, 1000))) == 1
+    assert len(found) == 1

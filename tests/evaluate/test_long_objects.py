@@ -16,7 +16,7 @@ from anachron.edit.requests import EditRequest
 from anachron.evaluate.measure import LONG_OBJECT, Measures, ModelWriter, measure, with_token_accuracy
 from anachron.evaluate.measures.audit import AnswerAudit, answers_to, says_exactly
 from anachron.evaluate.measures.generations import SPARE
-from anachron.evaluate.measures.portability import PORTABILITY, TOKENS, PortabilityOptions
+from anachron.evaluate.measures.portability import PORTABILITY, TOKENS
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.jobs import Callbacks
 from anachron.lm.model import LanguageModel
@@ -97,7 +97,7 @@ def test_a_question_is_given_room_for_its_answer(length: int) -> None:
     questions = PortabilityQuestion("long?", ((answer,),)), PortabilityQuestion("short?", (("w0",),))
     case = replace(CASE, tests=(PortabilityTest("persona", questions),))
     rows = [{"kind": "persona", "number": 0, "prompt_number": place} for place in (0, 1)]
-    judged = PORTABILITY.written(writer, case, PortabilityOptions(False), rows)
+    judged = PORTABILITY.written(writer, case, False, rows)
     assert dict(writer.asked) == {"long?": max(TOKENS, length + SPARE), "short?": TOKENS}
     assert [row["right"] for row in judged] == [1.0, 1.0]
 

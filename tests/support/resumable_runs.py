@@ -119,15 +119,13 @@ def _mend(out: Path, inputs: Path, **changes: Any) -> None:
     from anachron.edit.requests import EditRequest
     from anachron.edit.training.mend import train_mend
     from anachron.edit.training.mend_examples import MendExample
-    from anachron.lm.sites import find_sites
 
     examples = [
         MendExample(EditRequest("The president of {} is", subject, target), (f"{subject} is led by",), ("cities are",))
         for subject, target in (("France", "Emmanuel Macron"), ("Berlin", "Angela Merkel"))
     ]
     settings = MendSettings(**({"layers": (0, 1), "rank": 4, "steps": 4, "batch": 2} | changes))
-    lm = tiny_lm("gpt2")
-    train_mend(lm, examples, settings, find_sites(lm.model), out / "network", checkpoint_every=1)
+    train_mend(tiny_lm("gpt2"), examples, out / "network", settings, checkpoint_every=1)
 
 
 def _dump(inputs: Path) -> None:

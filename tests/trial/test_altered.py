@@ -32,7 +32,6 @@ from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io.llm_settings import LlmSettings
 from anachron.lm.loading import load_model
-from anachron.lm.sites import find_sites
 from anachron.probe.ask.asking import AskSettings
 from anachron.probe.ask.chat import ChatAnswerer
 from anachron.probe.ask.run import read_answers, read_source
@@ -244,7 +243,7 @@ def mend_network(place: Path, server: Server) -> Kind:
     lm, other = make_lm("gpt2"), make_lm("gpt2", tie_word_embeddings=False)
 
     def repeat(folder: Path, of: Any = lm) -> Any:
-        network = train_mend(of, examples, settings, find_sites(of.model), folder / "network")
+        network = train_mend(of, examples, folder / "network", settings)
         return {name: tensor.tolist() for name, tensor in network.state_dict().items()}
 
     repeat(place / "foreign", other)

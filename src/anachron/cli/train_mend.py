@@ -104,7 +104,7 @@ def train_mend(
     Example: anachron train-mend gpt2 --updates train.parquet --without judged.parquet --out gpt2-mend.safetensors
     """
     from anachron.edit.methods.mend import last_blocks
-    from anachron.edit.training.train import train_mend as train
+    from anachron.edit.training.mend import train_mend as train
     from anachron.lm.sites import find_sites
 
     if out.suffix not in ("", ".safetensors"):

@@ -26,7 +26,7 @@ from anachron.lm.formats import joined
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import as_stored, features, is_plain, weight_of
-from anachron.lm.temporary import Temporary
+from anachron.lm.temporary import Temporary, attribute
 
 MADE_ON = "made_on"  # in an edit's ``about``
 NAMED = 3  # of the fields in which another model differs, often thirty
@@ -261,18 +261,12 @@ def model_fingerprint(lm: LanguageModel) -> str:
     return lm.edit_of or lm.fingerprint()
 
 
-def identified(lm: LanguageModel, weights: str | None = None) -> Temporary[str]:
+def identified(lm: LanguageModel, weights: str | None = None) -> Temporary[None]:
     """Read the fingerprint of a model once for all that is done in the block, in which only edits may change it.
 
     weights: the fingerprint of its weights as they are now, where it is known.
     """
-    unedited = lm.edit_of or lm.fingerprint(weights)
-
-    def change() -> Callable[[], None]:
-        before, lm.edit_of = lm.edit_of, unedited
-        return lambda: setattr(lm, "edit_of", before)
-
-    return Temporary(change, unedited)
+    return attribute(lm, "edit_of", lm.edit_of or lm.fingerprint(weights))
 
 
 def require_own(lm: LanguageModel, model: str, made_on: Json | None, what: str, fix: str) -> None:
@@ -309,7 +303,11 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
         held.check(name, owner_of(lm, name))
     if check:
         for parameter, data in tensors:
-            _require_fit(lm, parameter, data)
+            if not data.isfinite().all() and parameter.isfinite().all():
+                raise ModelError(
+                    f"with the edit weights of {lm.name} do not fit into {parameter.dtype}; load it in bfloat16 or "
+                    "float32"
+                )
     changes = tensors or edit.memories
     unedited = lm.edit_of or edit.model or (lm.fingerprint() if changes and check else None)
 
@@ -380,13 +378,6 @@ def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[str, Lo
         if isinstance(delta, Dense) and delta.bias is not None:
             tensors.append((owner.bias, sum_in(owner.bias, delta.bias)))
     return tensors, beside
-
-
-def _require_fit(lm: LanguageModel, parameter: torch.Tensor, data: torch.Tensor) -> None:
-    if not data.isfinite().all() and parameter.isfinite().all():
-        raise ModelError(
-            f"with the edit weights of {lm.name} do not fit into {parameter.dtype}; load it in bfloat16 or float32"
-        )
 
 
 def is_finite(delta: Delta) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from anachron.core.errors import DataError
 from anachron.lm.formats import TARGETS as TARGETS
 from anachron.lm.formats import Format, check_pair, locate, separator_for
-from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise
+from anachron.lm.spans import Encoded, Located, covering_run, cut, real_tokens, tokenise
 from anachron.text.openings import mention
 
 SLOT = "{}"
@@ -91,7 +91,6 @@ class Marked:
     ids: tuple[int, ...]
     targets: tuple[int, ...]
     subject: int
-    remove: bool = False
 
 
 def mark_targets(tokenizer: Any, requests: Sequence[EditRequest], style: Format = TARGETS) -> list[MarkedTarget]:
@@ -125,7 +124,7 @@ def mark(tokenizer: Any, requests: Sequence[EditRequest], context: str = "", sty
             raise DataError(
                 f"the subject {request.subject!r} ends in the same token as the target begins in {located.text!r}"
             )
-        marked.append(Marked(kept.ids, kept.targets, last, request.remove))
+        marked.append(Marked(kept.ids, kept.targets, last))
     return marked
 
 
@@ -149,7 +148,7 @@ def mark_prompts(tokenizer: Any, prompts: Sequence[tuple[str, str]]) -> list[Mar
     ):
         start = prompt.index(SLOT)
         last = _last_token(text, offsets, start, start + len(subject))
-        marked.append(Marked(tuple(ids[: _last_real(offsets) + 1]), (), last))
+        marked.append(Marked(tuple(ids[: real_tokens((ids, offsets))]), (), last))
     return marked
 
 
@@ -158,8 +157,3 @@ def _last_token(text: str, offsets: Sequence[tuple[int, int]], start: int, end: 
     if not run:
         raise DataError(f"the subject {text[start:end]!r} has no token in {text!r}")
     return run[-1]
-
-
-def _last_real(offsets: Sequence[tuple[int, int]]) -> int:
-    """The last token that has characters: a mark that the tokenizer adds at the end (end of text) is not fed."""
-    return max(i for i, (first, last) in enumerate(offsets) if last > first)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from anachron.core.errors import DataError
 from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import Edit, edited, model_fingerprint
-from anachron.edit.failures import each_or_failure
+from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.make import make_edit
 from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
@@ -105,17 +105,18 @@ def make_batch(lm: LanguageModel, planned: Planned, cases: Sequence[EditCase]) -
     reasons = {result.case_id: result.reason or "" for result in unaskable}
     if not asked:
         return JointEdit(Edit(model=model_fingerprint(lm)), {}, reasons)
-    batch = [request for _, requests in asked for request in requests]
-    (edit,) = each_or_failure(lambda one: [joint_edit(lm, planned, one[0])], [batch])
+    edit = joint_edit(lm, planned, [request for _, requests in asked for request in requests])
     if isinstance(edit, Edit):
         return JointEdit(edit, {case.case_id: edit.about["seconds"] / len(asked) for case, _ in asked}, reasons)
     reasons |= {case.case_id: str(edit) for case, _ in asked}
     return JointEdit(Edit(model=model_fingerprint(lm)), {}, reasons)
 
 
-def joint_edit(lm: LanguageModel, planned: Planned, requests: Sequence[EditRequest]) -> Edit:
-    """One edit of all requests."""
-    return make_edit(lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
+def joint_edit(lm: LanguageModel, planned: Planned, requests: Sequence[EditRequest]) -> Edit | Failure:
+    """One edit of all requests, or why there is none."""
+    how = planned.settings, planned.resources, planned.sites
+    (edit,) = each_or_failure(lambda some: [make_edit(lm, planned.method, some[0], *how)], [requests])
+    return edit
 
 
 def save(joint: JointEdit, file: EditFile) -> None:

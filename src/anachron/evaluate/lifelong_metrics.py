@@ -13,7 +13,7 @@ import polars as pl
 from anachron.analysis.statistics import interval_cells, t_mean
 from anachron.core.errors import DataError
 from anachron.data.updates.case_records import EditCase, left_alone
-from anachron.evaluate.measures.dated_metrics import dated_metrics
+from anachron.evaluate.measures.dated_metrics import ENDINGS, dated_metrics
 from anachron.evaluate.metrics import BOUNDED, METRICS, MORE_METRICS, in_order, summarise, update_metrics
 from anachron.evaluate.results import KEYS, METHOD, STAGE, UNEDITED
 
@@ -36,7 +36,6 @@ OF_UPDATES = tuple(name for name in METRICS if name != "fluency")  # which is th
 OF_MODEL = (
     "locality_loss", "locality_change", "perplexity", "fluency", "undone_new", "undone_old", "undone_others",
 )  # fmt: skip
-ENDS = ("", "_low", "_high", "_n")
 
 BY_AGE = ("efficacy_success", "generalization_success")
 TWICE, HALF = 2.0, 0.5  # of the clean model's perplexity and fluency: from there on a model has collapsed
@@ -130,7 +129,7 @@ def _of_model(facts: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
             values |= dict.fromkeys(OF_MODEL[:2], [0.0] * facts["prompt"].n_unique())
         means = key | {name: cell for metric in OF_MODEL for name, cell in _mean(metric, values[metric]).items()}
         rows.append(means | {"collapsed": _collapsed(means, rows[0] if rows else means)})
-    ends = [f"{metric}{end}" for metric in OF_MODEL for end in ENDS]
+    ends = [f"{metric}{end}" for metric in OF_MODEL for end in ENDINGS]
     schema = {name: pl.Int64() if name.endswith("_n") else pl.Float64() for name in ends}
     return pl.DataFrame(rows, schema={**STAGE, **schema, "collapsed": pl.Boolean()})
 
@@ -169,7 +168,7 @@ def lifelong_by_age(metrics: pl.DataFrame) -> pl.DataFrame:
                 means.select(
                     "mode", "scenario", *METHOD, pl.lit(edits, pl.Int64).alias("edits"),
                     pl.lit(first + 1, pl.Int64).alias("first"), pl.lit(last, pl.Int64).alias("last"),
-                    *(f"{metric}{end}" for metric in BY_AGE for end in ENDS),
+                    *(f"{metric}{end}" for metric in BY_AGE for end in ENDINGS),
                 )
             )  # fmt: skip
     return in_order(pl.concat(rows), metrics.filter(pl.col("method") != UNEDITED), "edits", "first")

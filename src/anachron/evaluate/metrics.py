@@ -210,6 +210,23 @@ def clean_scores(table: pl.DataFrame, keys: list[str], scores: list[str], beside
     return scored.with_columns(**OF_CLEAN)
 
 
+def of_replacements(measured: Sequence[pl.DataFrame], updates: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """One row per mode, method and update, first of each mode the clean model: status, reason, scenario, subject, and
+    metrics of these names, null where the update failed.
+
+    measured: the metrics, with the clean model's (`OF_CLEAN`). updates: the run's table, checked, of replacements.
+    """
+    cases = updates.unique(["mode", "case_id"], keep="first", maintain_order=True).with_columns(
+        **OF_CLEAN, status=pl.lit("done"), reason=pl.lit(None, pl.String)
+    )
+    beside = (*KEYS, "status", "reason", "scenario", "subject")
+    rows = pl.concat([cases.select(updates.columns), updates]).select(beside)
+    for table in measured:
+        rows = rows.join(table, on=KEYS, how="left", maintain_order="left")
+    done = pl.col("status") == "done"
+    return in_order(rows.select(*beside, *(pl.when(done).then(pl.col(m)).alias(m) for m in names)), updates)
+
+
 def in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:
     """Modes and methods in the order of the run's table, the clean model first in each mode."""
     places = []

@@ -101,7 +101,7 @@ def preferences(lm: LanguageModel, edit: Edit, cases: Sequence[EditCase]) -> pl.
     return pl.DataFrame(rows, schema=PREFERENCES, orient="row")
 
 
-def compare_objects(lm: LanguageModel, cases: Sequence[EditCase], *, batch_tokens: int | None = None) -> pl.DataFrame:
+def compare_objects(lm: LanguageModel, cases: Sequence[EditCase]) -> pl.DataFrame:
     """One row (`COMPARED`) an update that names an old and a new object, in their order: which is the likelier one.
 
     state: ``lacks`` where the model finds the old object likelier than the new one after every prompt of the update,
@@ -117,7 +117,7 @@ def compare_objects(lm: LanguageModel, cases: Sequence[EditCase], *, batch_token
             f"none of {len(cases)} updates names an old and a new object, so there is nothing to compare; give "
             "replacements"
         )
-    scored = score_objects(lm, both, batch_tokens=batch_tokens)
+    scored = score_objects(lm, both)
     of_role = [
         scored.filter(pl.col("role") == role).select(
             *([] if name == "new" else ["case_id", "subject", "relation", "kind", "prompt"]),

@@ -46,7 +46,7 @@ from anachron.io.jobs import Callbacks, now, refuse_others
 from anachron.io.run_folder import Kind, RunFolder, open_run
 from anachron.lm.generation import ends_of
 from anachron.lm.model import LanguageModel
-from anachron.lm.temporary import Temporary
+from anachron.lm.temporary import Temporary, attribute
 
 
 @dataclass(frozen=True)
@@ -168,12 +168,7 @@ def _same_day(lm: LanguageModel, run: RunFolder) -> Temporary[None]:
     style = lm.style
     if style.template_date is not None:
         style = replace(style, template_date=run.record.setdefault("template_date", style.template_date))
-
-    def change() -> Callable[[], None]:
-        before, lm.style = lm.style, style
-        return lambda: setattr(lm, "style", before)
-
-    return Temporary(change)
+    return attribute(lm, "style", style)
 
 
 def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None:
@@ -222,7 +217,7 @@ def _edits(lm: LanguageModel, planned: Planned, asked: Sequence[Sequence[EditReq
         if len(requests) == 1:
             yield next(made)
         else:
-            yield from each_or_failure(lambda some: [joint_edit(lm, planned, some[0])], [requests])
+            yield joint_edit(lm, planned, requests)
 
 
 def _batch(

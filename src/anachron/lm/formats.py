@@ -228,7 +228,8 @@ def _spans(text: str, start: int, answer: str, style: Format) -> tuple[tuple[int
 class ChatTemplate:
     """A tokenizer's chat template with two holes, one for the user's turn and one for the assistant's.
 
-    ``today`` is the day that the template is told is today, and ``asks_date`` whether that shows in the text.
+    ``today`` is the day that the template is told is today, and ``asks_date`` whether that shows in the text. ``tail``
+    is what stands behind the answer: the mark that ends a turn, and what follows it.
     """
 
     def __init__(self, tokenizer: Any, today: str | None = None) -> None:
@@ -254,7 +255,7 @@ class ChatTemplate:
         self._head, rest = text.split(_USER_HOLE)
         if _ASSISTANT_HOLE not in rest:
             raise ModelError("the chat template puts the assistant's turn before the user's")
-        self._middle, self._tail = rest.split(_ASSISTANT_HOLE)
+        self._middle, self.tail = rest.split(_ASSISTANT_HOLE)
         another_day = with_date(template, day - timedelta(days=400))
         self.asks_date = self._render(_USER_HOLE, _ASSISTANT_HOLE, another_day) != text
 
@@ -268,11 +269,6 @@ class ChatTemplate:
         before, prompt = self._head + _USER_HOLE + self._middle, self._render(_USER_HOLE, None)
         rest = before.removeprefix(prompt)
         return len(rest) if before.startswith(prompt) and rest.isspace() else 0
-
-    @property
-    def tail(self) -> str:
-        """What stands behind the answer: the mark that ends a turn, and what follows it."""
-        return self._tail
 
     def place_in(self, user: str) -> int:
         """Where the first character of a user's turn is in the text; before the turn for white space that is cut."""
@@ -292,7 +288,7 @@ class ChatTemplate:
         """`fill` for many (user's turn, answer) pairs."""
         texts = render(self._tokenizer, [_turns(*pair) for pair in turns], self._template, prompt=False)
         for text, (user, answer) in zip(texts, turns, strict=True):
-            if text != self._head + user + self._middle + answer + self._tail:
+            if text != self._head + user + self._middle + answer + self.tail:
                 raise ModelError(
                     f"the chat template rewrites the text it is given, so {answer!r} cannot be located in it"
                 )

@@ -17,7 +17,8 @@ from transformers import DynamicCache
 from anachron.core.errors import ConfigError
 from anachron.lm.batches import successive
 from anachron.lm.formats import TARGETS, ChatTemplate, Format, before, in_force, openings
-from anachron.lm.temporary import Temporary
+from anachron.lm.prefix_tree import common
+from anachron.lm.temporary import attribute
 from anachron.lm.windows import sliding_window
 
 Over = Callable[[list[int]], bool]
@@ -44,7 +45,7 @@ def continued(
         **({"do_sample": False} | how),
     )  # fmt: skip
     mask = torch.ones_like(ids) if mask is None else mask
-    with torch.inference_mode(), Temporary(lambda: _without_own_settings(model)):
+    with torch.inference_mode(), attribute(model, "generation_config", transformers.GenerationConfig()):
         criteria = None if over is None else [_ends_all(ids.shape[1], over)]
         given = {} if past is None else {"past_key_values": past}
         return model.generate(ids, attention_mask=mask, generation_config=plain, stopping_criteria=criteria, **given)
@@ -65,12 +66,6 @@ def _ends_all(start: int, over: Over) -> Callable[..., torch.Tensor]:
         return torch.tensor([over(row) for row in ids[:, start:].tolist()], device=ids.device)
 
     return stop
-
-
-def _without_own_settings(model: Any) -> Callable[[], None]:
-    before = model.generation_config
-    model.generation_config = transformers.GenerationConfig()
-    return lambda: setattr(model, "generation_config", before)
 
 
 def greedy_texts(lm: Any, prompts: Sequence[str], length: int, *, count_prefix: bool = False) -> list[str]:
@@ -134,21 +129,15 @@ def written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over:
 def _read_once(lm: Any, rows: Sequence[list[int]], room: int) -> int:
     """How many tokens that all rows begin with, such as the sentences of an edit, are computed once for all of them;
     0 where that saves little, or the first logits would not stay the same."""
-    shared, window = _shared(rows), sliding_window(lm.model)
-    longest = max(map(len, rows)) + room
+    shared = common(min(rows), max(rows))  # in the order of tokens all others lie between these two
+    shared = min(shared, *(len(row) - 1 for row in rows))  # without the last token of any
+    longest, window = max(map(len, rows)) + room, sliding_window(lm.model)
     if shared < SHARED or len(rows) < WORTH:
         return 0
     # A memory looks for where a prompt ends, and padding behind what is shared would push some of that out of a window.
     if lm.memories or (window is not None and longest > window):
         return 0
     return shared if _sharing_is_harmless(lm, rows, shared) else 0
-
-
-def _shared(rows: Sequence[list[int]]) -> int:
-    """How many tokens all rows begin with, without the last one of any."""
-    first, last = min(rows), max(rows)  # in the order of tokens all others lie between
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
-    return min(same, *(len(row) - 1 for row in rows))
 
 
 def _read(lm: Any, tokens: list[int], texts: int) -> DynamicCache | None:

@@ -116,7 +116,7 @@ def prefix_tree_saves_tokens(encoded: Sequence[Encoded], vocabulary: int, owners
 
 def score_plan(
     model: Any, encoded: Sequence[Encoded], plan: Plan, *, native_softmax: bool = False,
-    counters: Counters | None = None, on_batch: Callable[[int], None] | None = None,
+    counters: Counters | None = None, on_batch: Callable[[int], None] = lambda texts: None,
 ) -> np.ndarray:  # fmt: skip
     """Scores in the order of ``encoded``; see `anachron.lm.scoring.score_all`.
 
@@ -134,8 +134,7 @@ def score_plan(
     for i in long:
         pieces = pieces_of(encoded[i], most, whole=changing_length(model) is not None)
         scores[i] = score(pieces, [[number] for number in range(len(pieces))]).sum()
-        if on_batch is not None:
-            on_batch(1)
+        on_batch(1)
     return scores
 
 

@@ -196,7 +196,7 @@ def softmax_rows(logits: torch.Tensor) -> int:
 
 def score_all(
     model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], *, native_softmax: bool = False,
-    counters: Counters | None = None, on_batch: Callable[[int], None] | None = None, during: During = unchanged,
+    counters: Counters | None = None, on_batch: Callable[[int], None] = lambda texts: None, during: During = unchanged,
     of_batch: OfBatch | None = None,
 ) -> np.ndarray:  # fmt: skip
     """Scores in the order of ``encoded`` (NaN for texts in no batch). A batch that does not fit is halved.
@@ -210,8 +210,7 @@ def score_all(
     scores = np.full(len(encoded), np.nan)
     for batch in batches:
         scores[list(batch)] = _score_fitting(model, encoded, batch, of_batch, counters=counters, during=during)
-        if on_batch is not None:
-            on_batch(len(batch))
+        on_batch(len(batch))
     return scores
 
 

@@ -50,15 +50,15 @@ def encode(tokenizer: Any, located: Sequence[Located], *, add_special_tokens: bo
     """
     tokenised = tokenise(tokenizer, [item.text for item in located], add_special_tokens=add_special_tokens)
     contexts = [item.text[: item.context] for item in located if item.context is not None]
-    fed = map(_count, tokenise(tokenizer, contexts, add_special_tokens=add_special_tokens))
+    fed = map(real_tokens, tokenise(tokenizer, contexts, add_special_tokens=add_special_tokens))
     return [
         cut(item, ids, offsets, None if item.context is None else next(fed))
         for item, (ids, offsets) in zip(located, tokenised, strict=True)
     ]
 
 
-def _count(tokenised: tuple[list[int], list[tuple[int, int]]]) -> int:
-    """How many tokens a text has with what stands before it, without marks behind it."""
+def real_tokens(tokenised: tuple[list[int], list[tuple[int, int]]]) -> int:
+    """How many tokens a text has with what stands before it, without marks behind it (end of text)."""
     ids, offsets = tokenised
     return max((place for place, (first, last) in enumerate(offsets, 1) if last > first), default=len(ids))
 

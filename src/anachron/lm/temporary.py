@@ -80,6 +80,17 @@ class Temporary(Generic[T]):
         return frame is not None
 
 
+def attribute(owner: Any, name: str, value: Any) -> Temporary[None]:
+    """An object's attribute has this value for as long as the block lasts."""
+
+    def change() -> Callable[[], None]:
+        before = getattr(owner, name)
+        setattr(owner, name, value)
+        return lambda: setattr(owner, name, before)
+
+    return Temporary(change)
+
+
 def together(parts: Iterable[Temporary[Any]]) -> Temporary[None]:
     """Several changes as one, as by `contextlib.ExitStack`, but with no moment in which one of them is forgotten."""
 

@@ -49,7 +49,7 @@ class _Launched:
 
 def score_tree_batches(
     model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], *, native_softmax: bool = False,
-    counters: Counters | None = None, on_batch: Callable[[int], None] | None = None,
+    counters: Counters | None = None, on_batch: Callable[[int], None] = lambda texts: None,
     owners: Sequence[int] | None = None, during: During = unchanged, of_tokens: OfTokens | None = None,
 ) -> np.ndarray:  # fmt: skip
     """As `anachron.lm.scoring.score_all`, by tree batches of `anachron.lm.prefix_tree`.
@@ -67,8 +67,7 @@ def score_tree_batches(
         for one in launched:
             tokens = one.tokens.double().cpu().numpy()
             scores[one.texts] = np.add.reduceat(tokens, np.cumsum([0, *one.lengths[:-1]]))
-            if on_batch is not None:
-                on_batch(len(one.texts))
+            on_batch(len(one.texts))
 
     waiting: list[_Launched] = []
     for group in _groups(encoded, batches, model.config.get_text_config().vocab_size):

@@ -19,7 +19,7 @@ import torch
 from anachron.core.errors import ConfigError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import features
-from anachron.lm.temporary import Temporary
+from anachron.lm.temporary import Temporary, attribute
 
 SPLIT = 1e-5  # that the older of two radii is smaller by where they are split, as published
 SAME = 1e-3  # share of a key's length that is taken for rounding: two keys so near are one
@@ -218,13 +218,7 @@ def _in_force(lm: LanguageModel, name: str) -> Callable[..., torch.Tensor | None
 
 def suspended(lm: LanguageModel, names: Sequence[str]) -> Temporary[None]:
     """Without the memories of some modules, as long as the block lasts."""
-
-    def change() -> Callable[[], None]:
-        before = lm.memories
-        lm.memories = {name: memory for name, memory in before.items() if name not in names}
-        return lambda: setattr(lm, "memories", before)
-
-    return Temporary(change)
+    return attribute(lm, "memories", {name: memory for name, memory in lm.memories.items() if name not in names})
 
 
 def side_by_side(owned: Sequence[Codebook | None]) -> Codebook:

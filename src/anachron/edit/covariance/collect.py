@@ -217,7 +217,8 @@ class _Pass:
                 self._forward(batch.windows, missing)
                 self.done, self.place = self.done + batch.tokens, batch.place
                 if checkpoint is not None and time.monotonic() - saved >= self.every:
-                    self._save(checkpoint, identity)
+                    state: Json = {"done": self.done, "place": list(self.place), "rows": self.rows}
+                    checkpoint.save(identity, self.sums, state)
                     saved = time.monotonic()
                 self.callbacks.progress(self.done, self.settings["tokens"])
         if not self.done:
@@ -284,9 +285,6 @@ class _Pass:
         if folder is not None:
             write_tensors(folder / f"{name}.safetensors", {"matrix": matrix}, manifest)
         return SecondMoment(name, matrix, rows, manifest, folder)
-
-    def _save(self, checkpoint: Checkpoint, identity: Json) -> None:
-        checkpoint.save(identity, self.sums, {"done": self.done, "place": list(self.place), "rows": self.rows})
 
     def _resume(self, checkpoint: Checkpoint, identity: Json) -> None:
         wanted, modules = set(identity["modules"]), (checkpoint.identity() or {}).get("modules", [])

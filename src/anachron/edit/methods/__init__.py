@@ -31,12 +31,6 @@ def method_names() -> list[str]:
     return [*METHODS, *sorted(entry.name for entry in entry_points(group=GROUP))]
 
 
-def _own(place: str) -> "Method":
-    module, _, record = place.partition(".")
-    method: Method = getattr(import_module(f"{__name__}.{module}"), record)
-    return method
-
-
 @cache
 def methods() -> "dict[str, Method]":
     """All methods by name: those of this package and those that installed packages add.
@@ -47,7 +41,8 @@ def methods() -> "dict[str, Method]":
 
     from anachron.edit.method import Method
 
-    known = {name: _own(place) for name, place in METHODS.items()}
+    own = {name: place.split(".") for name, place in METHODS.items()}
+    known = {name: getattr(import_module(f"{__name__}.{module}"), record) for name, (module, record) in own.items()}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             method = entry.load()

@@ -28,16 +28,15 @@ from anachron.lm.identity import DESCRIBED
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import Sites, hash_into, weight_of
-from anachron.lm.spans import Encoded
 
 FORMAT = "anachron mend network 1"
 GIVE = "give the file of anachron train-mend --out"
 EPSILON = 1e-7  # added to standard deviations, as published
 
 
-def last_blocks(sites: Sites, count: int = 3) -> tuple[int, ...]:
-    """The last blocks of a model, which the paper edits; all where it has fewer."""
-    return tuple(range(max(0, sites.layers - count), sites.layers))
+def last_blocks(sites: Sites) -> tuple[int, ...]:
+    """The last three blocks of a model, which the paper edits; all where it has fewer."""
+    return tuple(range(sites.layers))[-3:]
 
 
 def edited_modules(lm: LanguageModel, settings: MendSettings, sites: Sites) -> dict[str, tuple[int, int]]:
@@ -244,7 +243,14 @@ def mend(
     network = resources.network
     if not isinstance(network, MendNetwork):
         raise ConfigError("MEND needs its trained network; train one with anachron train-mend and give it")
-    modules, texts = _asked(lm, requests, settings, sites, network)
+    modules = edited_modules(lm, settings, sites)
+    if modules != network.shapes:
+        raise ConfigError(
+            f"the network edits {', '.join(network.shapes)} (layers {list(network.settings.layers)}), and the settings "
+            f"ask for layers {list(settings.layers)}; give the layers that it was trained for"
+        )
+    network.check(lm)
+    texts = encoded(lm, [(request.text, request.target) for request in requests])
     edits = [Edit(model=network.model) for _ in (texts if apart else [None])]
     for group in plan_batches(texts, lm.vocabulary, Limits()):
         factors = gradients(lm, [texts[i] for i in group], modules)
@@ -255,20 +261,6 @@ def mend(
             else:
                 edits[0] = _compact(edits[0] + _made(network, factors))
     return edits
-
-
-def _asked(
-    lm: LanguageModel, requests: Sequence[EditRequest], settings: MendSettings, sites: Sites, network: MendNetwork
-) -> tuple[dict[str, tuple[int, int]], list[Encoded]]:
-    """The modules that are edited, and the requests' texts. Raises as `mend` does."""
-    modules = edited_modules(lm, settings, sites)
-    if modules != network.shapes:
-        raise ConfigError(
-            f"the network edits {', '.join(network.shapes)} (layers {list(network.settings.layers)}), and the settings "
-            f"ask for layers {list(settings.layers)}; give the layers that it was trained for"
-        )
-    network.check(lm)
-    return modules, encoded(lm, [(request.text, request.target) for request in requests])
 
 
 def _made(network: MendNetwork, factors: Mapping[str, Factors]) -> Edit:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -26,7 +25,7 @@ class ActivationReplay:
         """For one forward pass in the block: the first records, later ones replay."""
         if self._outputs is None:
             return self._recording(model)
-        return together(fixed_output(module, partial(_same, output)) for module, output in self._outputs)
+        return together(fixed_output(module, [output]) for module, output in self._outputs)
 
     def _recording(self, model: torch.nn.Module) -> Temporary[None]:
         names = {module: name for name, module in model.named_modules()}
@@ -71,7 +70,7 @@ def stopped_after(model: torch.nn.Module, modules: Iterable[str]) -> Temporary[N
         outputs.append(output)
 
     watched: Temporary[None] = Temporary(lambda: blocks[last].register_forward_hook(see).remove)
-    return together([watched, *(fixed_output(block, lambda: outputs[-1]) for block in blocks[last + 1 :])])
+    return together([watched, *(fixed_output(block, outputs) for block in blocks[last + 1 :])])
 
 
 def _block(model: torch.nn.Module, name: str) -> tuple[torch.nn.ModuleList, int] | None:
@@ -84,16 +83,12 @@ def _block(model: torch.nn.Module, name: str) -> tuple[torch.nn.ModuleList, int]
     return None
 
 
-def _same(output: Any) -> Any:
-    return output
-
-
-def fixed_output(module: torch.nn.Module, output: Callable[[], Any]) -> Temporary[None]:
-    """Replace a module's computation by a function without arguments; its forward hooks see what that returns."""
+def fixed_output(module: torch.nn.Module, outputs: Sequence[Any]) -> Temporary[None]:
+    """Let a module return the last of some outputs, as they are when it is called; its forward hooks see that."""
 
     def change() -> Callable[[], None]:
         before = module.__dict__.get("forward")
-        module.forward = lambda *_, **__: output()
+        module.forward = lambda *_, **__: outputs[-1]
 
         def undo() -> None:
             if before is None:

@@ -5,9 +5,9 @@ padding.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import torch
 
@@ -29,8 +29,6 @@ from anachron.lm.scoring import (
 )
 from anachron.lm.soundness import check_token
 from anachron.lm.temporary import Temporary, together, unchanged
-
-T = TypeVar("T", bound=ScoredText)
 
 
 class FitSettings(Protocol):
@@ -70,11 +68,6 @@ def batch_ids(model: Any, texts: Sequence[ScoredText]) -> torch.Tensor:
 
 
 TOKENS, TRAINED_TOKENS = 16384, 4096  # most that pass a model at a time, padding included; fewer with gradients
-
-
-def parts(marked: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    """Texts in their order, a batch that fits into ``most`` tokens at a time (one text at least)."""
-    return (marked[part] for part in successive([len(m.ids) for m in marked], most))
 
 
 def picked(values: torch.Tensor, texts: Texts, columns: torch.Tensor) -> torch.Tensor:
@@ -129,11 +122,10 @@ def values_at_subject(
     Returns {("in" | "out", module): (texts, width)}.
     """
     short = [replace(m, ids=m.ids[: m.subject + 2]) for m in marked]
-    batches, first = [], 0
-    for part in parts(short, TOKENS):
-        with during(range(first, first + len(part))):
-            batches.append(_values_of(model, batch(model, part), inputs, outputs))
-        first += len(part)
+    batches = []
+    for part in successive([len(m.ids) for m in short], TOKENS):
+        with during(range(part.start, part.stop)):
+            batches.append(_values_of(model, batch(model, short[part]), inputs, outputs))
     return {side: torch.cat([values[side] for values in batches]) for side in batches[0]}
 
 
@@ -339,9 +331,9 @@ def _losses_and_gradients(
     as fit.
     """
     active_losses, sums = [], [torch.zeros_like(tensor) for tensor in trained]
-    first = 0
-    for part in parts([marked[i] for i in active], TRAINED_TOKENS):
-        with during(active[first : first + len(part)]):
+    for places in successive([len(marked[i].ids) for i in active], TRAINED_TOKENS):
+        part = [marked[i] for i in active[places]]
+        with during(active[places]):
             logits = target_logits(model, part, last_position=last_position)  # (target tokens, vocabulary)
         losses = nll_losses(logits, part)  # (part,)
         if any(m.remove for m in part):
@@ -351,5 +343,4 @@ def _losses_and_gradients(
         active_losses.append(losses.detach())
         for into, gradient in zip(sums, torch.autograd.grad(losses.sum(), trained), strict=True):
             into += gradient
-        first += len(part)
     return torch.cat(active_losses).to(trained[0].device), sums

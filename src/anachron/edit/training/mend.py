@@ -6,7 +6,7 @@ each text under the changes of its own example. The model itself is never writte
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import torch
 
 from anachron.core.errors import ConfigError, DataError, ModelError
 from anachron.edit.base import LowRank
-from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
+from anachron.edit.methods.mend import MendNetwork, MendSettings, last_blocks, untrained_network
 from anachron.edit.passes.batched_adapters import adding_output
 from anachron.edit.passes.forward import batch_ids, means, nll_losses
 from anachron.edit.passes.frozen import frozen
@@ -26,7 +26,7 @@ from anachron.io.jobs import ELSEWHERE, Callbacks, Warn, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
 from anachron.lm.scoring import ScoredText, answer_logits, target_places
-from anachron.lm.sites import Sites
+from anachron.lm.sites import Sites, find_sites
 from anachron.lm.temporary import together
 
 WINDOWS = 20  # the course of the training is kept as means over so many parts of it
@@ -35,24 +35,25 @@ WINDOWS = 20  # the course of the training is kept as means over so many parts o
 def train_mend(
     lm: LanguageModel,
     examples: Sequence[MendExample],
-    settings: MendSettings,
-    sites: Sites,
     out: Path | str,
+    settings: MendSettings | None = None,
     *,
-    steps: int | None = None,
     checkpoint_every: int = 500,
     callbacks: Callbacks | None = None,
 ) -> MendNetwork:
-    """Train a network and write it to ``out``; a training that was interrupted goes on from its last checkpoint.
+    """Train the network with which the method MEND edits this model, and write it to ``out`` (.safetensors).
 
-    steps: instead of those of the settings. checkpoint_every: steps that an interrupt can lose; the checkpoint lies
-    beside ``out`` until the training is done. callbacks: told the steps done, of how many, the last losses, and warned.
+    An interrupted training goes on from its last checkpoint. examples: of `anachron.mend_lessons`. settings: by
+    default those of the paper, for the model's last three blocks. checkpoint_every: steps that an interrupt can lose;
+    the checkpoint lies beside ``out`` until the training is done. callbacks: told the steps done, of how many, the last
+    losses, and warned.
 
     On one machine the file has the same bytes whether interrupted or not. What is there already must be of the same
     model, tokenizer, examples and settings: else `ConfigError` says what differs, also while another process trains
     into the same file. Raises `DataError` for examples that cannot be trained on and for a loss that is not a number.
     """
-    settings = settings if steps is None else replace(settings, steps=steps)
+    sites = find_sites(lm.model)
+    settings = settings or MendSettings(layers=last_blocks(sites))
     target, callbacks = Path(out), callbacks or Callbacks()
     if checkpoint_every < 1:
         raise ConfigError(f"checkpoint_every {checkpoint_every} must be at least 1 step")

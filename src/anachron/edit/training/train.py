@@ -1,22 +1,14 @@
-"""From updates of a data set to MEND's network (``train-mend``)."""
+"""From updates of a data set to what MEND's network learns from (``train-mend``)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anachron.core.errors import DataError
 from anachron.data.updates.cases import load_cases
-from anachron.edit.mend_settings import MendSettings
-from anachron.edit.methods.mend import MendNetwork, last_blocks
-from anachron.edit.training.mend import train_mend as train
 from anachron.edit.training.mend_examples import MendExample, examples_of
 from anachron.io.files import read_text
 from anachron.io.jobs import Callbacks
-from anachron.lm.model import LanguageModel
-from anachron.lm.sites import find_sites
-
-CHECKPOINT_EVERY = 500
 
 
 @dataclass(frozen=True)
@@ -64,29 +56,6 @@ def mend_lessons(
     if left_out:
         callbacks.warn(f"{len(left_out)} of {len(cases)} updates are left out, for instance: {left_out[0]}")
     return MendLessons(examples, left_out)
-
-
-def train_mend(
-    lm: LanguageModel,
-    examples: Sequence[MendExample],
-    out: Path | str,
-    settings: MendSettings | None = None,
-    *,
-    checkpoint_every: int = CHECKPOINT_EVERY,
-    callbacks: Callbacks | None = None,
-) -> MendNetwork:
-    """Train the network with which the method MEND edits this model, and write it to ``out`` (.safetensors).
-
-    examples: of `mend_lessons`. settings: by default those of the paper, for the model's last three blocks.
-    checkpoint_every: number of steps between checkpoints. callbacks: told (steps done, of how many, the last losses).
-
-    An interrupted training goes on from its last checkpoint. Raises as `anachron.edit.training.mend.train_mend`.
-    """
-    sites = find_sites(lm.model)
-    return train(
-        lm, examples, settings or MendSettings(layers=last_blocks(sites)), sites, out,
-        checkpoint_every=checkpoint_every, callbacks=callbacks,
-    )  # fmt: skip
 
 
 def _lines(path: Path) -> tuple[str, ...]:

@@ -23,16 +23,15 @@ authors published their data and no code, so the words of our prompts are ours.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from anachron.core.dates import Date, as_date
 from anachron.core.facts import REPLACEMENT
 from anachron.data.updates.case_records import SLOT, EditCase
-from anachron.evaluate.measures.measure import Measure
+from anachron.evaluate.measures.measure import Measure, Rows, Scores
 from anachron.evaluate.results import ACCURACY, COUNT, NUMBER, PAIR, PROMPT, TEXT
-from anachron.io.files import Json
 from anachron.text.dates import span_in_words
 from anachron.text.openings import behind_opening, mention
 
@@ -165,26 +164,13 @@ def _date(text: str | None) -> Date | None:
     return None if text is None else as_date(text)
 
 
-def atoke_pairs(case: EditCase) -> list[tuple[str, str]]:
-    """All (prompt, answer) pairs that the questions about an update take."""
-    return [(q.text(case.subject), answer) for q in timed_questions(case) for answer in q.answers.values()]
-
-
-def exact_pairs(case: EditCase) -> list[tuple[str, str]]:
-    """Of these the right ones, whose tokens are counted."""
-    return [(q.text(case.subject), q.right_answer) for q in timed_questions(case)]
-
-
-def atoke_rows(
-    case: EditCase, p: Mapping[tuple[str, str], float], accuracies: Mapping[tuple[str, str], float]
-) -> list[Json]:
-    """A row a question. p: of each of `atoke_pairs`; accuracies: share of tokens that are the first choice, of
-    `exact_pairs`. Both 0 to 1."""
-    rows = []
+def _rows(case: EditCase, dating: object, scores: Scores) -> Rows:
+    """A row a question."""
+    rows: Rows = []
     for q in timed_questions(case):
         text = q.text(case.subject)
-        known = {side: p[text, answer] for side, answer in q.answers.items()}
-        exact = accuracies[text, q.right_answer]
+        known = {side: scores.p[text, answer] for side, answer in q.answers.items()}
+        exact = scores.accuracy[text, q.right_answer]
         rows.append({"kind": q.kind, "prompt_number": q.number, "new": known.get("new"), "old": known.get("old"),
                      "accuracy": exact})  # fmt: skip
     return rows
@@ -196,9 +182,9 @@ ATOKE = Measure(
     name="atoke",
     entry={"kind": TEXT, "prompt_number": COUNT, "new": NUMBER, "old": NUMBER, "accuracy": NUMBER},
     how=lambda measures: measures.dated,
-    pairs=lambda case, dating: atoke_pairs(case),
-    counted=lambda case, dating: exact_pairs(case),
-    rows=lambda case, dating, scores: atoke_rows(case, scores.p, scores.accuracy),
+    pairs=lambda case, dating: [(q.text(case.subject), a) for q in timed_questions(case) for a in q.answers.values()],
+    counted=lambda case, dating: [(q.text(case.subject), q.right_answer) for q in timed_questions(case)],
+    rows=_rows,
     unasked=True,
     table={**PROMPT, **PAIR, **ACCURACY},
     keys=("kind", "prompt_number"),

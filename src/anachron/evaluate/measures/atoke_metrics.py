@@ -8,13 +8,12 @@ import polars as pl
 
 from anachron.core.facts import REPLACEMENT
 from anachron.evaluate.measures.atoke import ATOKE, CURRENT, EXTENTS, HISTORICAL
-from anachron.evaluate.metrics import ACCURACY, OF_CLEAN, clean_scores, in_order
+from anachron.evaluate.metrics import ACCURACY, clean_scores, of_replacements
 from anachron.evaluate.results import KEYS, check_updates
 
 SCORES = (*CURRENT, *HISTORICAL, "extent")
 SUCCESS = "_success"
 ATOKE_METRICS = (*SCORES, *(f"{name}{SUCCESS}" for name in SCORES))  # all from 0 to 1 of an update
-BESIDE = ("status", "reason", "scenario", "subject")
 
 
 def atoke_metrics(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
@@ -34,9 +33,6 @@ def atoke_metrics(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     clean = clean_scores(scored, keys, pair, ACCURACY).with_columns(
         new_after="new_before", old_after="old_before", accuracy_after="accuracy_before"
     )
-    cases = known.unique(["mode", "case_id"], keep="first", maintain_order=True).with_columns(
-        **OF_CLEAN, status=pl.lit("done"), reason=pl.lit(None, pl.String)
-    )
     lead = pl.col("new_after") - pl.col("old_after")
     right_is_old = pl.col("kind").is_in([*HISTORICAL, "extent_old"])
     score = pl.when(pl.col("kind").is_in(EXTENTS)).then(pl.lit("extent")).otherwise("kind")
@@ -50,9 +46,4 @@ def atoke_metrics(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
         for value, ending in (("exact", ""), ("success", SUCCESS))
         for name in SCORES
     )
-    rows = pl.concat([cases.select(known.columns), known]).select(*KEYS, *BESIDE)
-    rows = rows.join(means, on=KEYS, how="left", maintain_order="left")
-    done = pl.col("status") == "done"
-    return in_order(
-        rows.select(*KEYS, *BESIDE, *(pl.when(done).then(pl.col(m)).alias(m) for m in ATOKE_METRICS)), known
-    )
+    return of_replacements([means], known, ATOKE_METRICS)

@@ -15,7 +15,7 @@ import polars as pl
 from anachron.core.errors import ConfigError
 from anachron.data.updates.case_records import EditCase, numbered_prompts, prompts_of
 from anachron.evaluate.measures.generations import ARTICLES, SPARE, names_of, plain_words
-from anachron.evaluate.measures.measure import Measure, Rows, Writer
+from anachron.evaluate.measures.measure import Measure, Writer
 from anachron.evaluate.results import (
     COUNT,
     KEYS,
@@ -131,10 +131,6 @@ def answers_to(writer: Writer, case: EditCase, audit: AnswerAudit) -> list[tuple
     )
 
 
-def _written(writer: Writer, case: EditCase, audit: AnswerAudit, rows: Rows) -> Rows:
-    return audit_rows(case, answers_to(writer, case, audit))
-
-
 # One row per prompt that a model was to answer: prompt, names of new and old objects, the answer, whether it ended by
 # itself, and whether it is a new or an old object and nothing else (0, 1).
 AUDIT = Measure(
@@ -144,7 +140,7 @@ AUDIT = Measure(
     },
     how=lambda measures: measures.audit,
     writes=lambda case, audit: True,
-    written=_written,
+    written=lambda writer, case, audit, rows: audit_rows(case, answers_to(writer, case, audit)),
     optional=True,
     table={
         **PROMPT, **NAMES, "text_before": TEXT, "text_after": TEXT, "stopped_before": NUMBER, "stopped_after": NUMBER,

@@ -15,7 +15,7 @@ from anachron.core.facts import REPLACEMENT
 from anachron.core.periods import Period
 from anachron.data.updates.case_records import EditCase
 from anachron.evaluate.measures.dated import DATED, DATED_NEIGHBOURS, WAYS
-from anachron.evaluate.metrics import OF_CLEAN, clean_scores, in_order
+from anachron.evaluate.metrics import clean_scores, in_order, of_replacements
 from anachron.evaluate.results import DATE, KEYS, METHOD, UNEDITED, check_updates, method_label, subjects_of
 
 OF_DATES = ("present_updated", "past_kept", "both_right", "kept_given_right")  # shares of dates, or of pairs of dates
@@ -31,7 +31,6 @@ DATED_SHARES = DATED_METRICS  # all are shares, 0 to 1 of an update, so that the
 ENDINGS = ("", "_low", "_high", "_n")  # of a metric's columns in a summary
 EDGES = (-5.0, -2.0, 0.0, 2.0, 5.0)  # years from T between bins; the first and the last bin are open
 SCORES = ["new_before", "old_before", "new_after", "old_after"]
-BESIDE = ("status", "reason", "scenario", "subject")
 
 EDITED_WITH = "edited with "  # before the name of a method in `past_scores`
 ABOUT = ("subject_label", "relation_id", "relation_label", "object_label", "start", "end")
@@ -74,17 +73,8 @@ def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     scored = DATED.check(dated)
     clean = clean_scores(scored, ["mode", "case_id", "way", *DATE], SCORES[:2])
     clean = clean.with_columns(new_after="new_before", old_after="old_before")
-    cases = known.unique(["mode", "case_id"], keep="first", maintain_order=True).with_columns(
-        **OF_CLEAN, status=pl.lit("done"), reason=pl.lit(None, pl.String)
-    )
     asked = pl.concat([table.select(scored.columns) for table in (clean, scored)]).drop_nulls(SCORES[2:])
-    rows = pl.concat([cases.select(known.columns), known]).select(*KEYS, *BESIDE)
-    for measured in (_shares(asked), _past_fact(asked)):
-        rows = rows.join(measured, on=KEYS, how="left", maintain_order="left")
-    done = pl.col("status") == "done"
-    return in_order(
-        rows.select(*KEYS, *BESIDE, *(pl.when(done).then(pl.col(m)).alias(m) for m in DATED_METRICS)), known
-    )
+    return of_replacements([_shares(asked), _past_fact(asked)], known, DATED_METRICS)
 
 
 def _shares(asked: pl.DataFrame) -> pl.DataFrame:

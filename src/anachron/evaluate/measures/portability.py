@@ -14,7 +14,6 @@ all of its condition queries right (RippleEdits), which ``known`` says.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -185,18 +184,12 @@ def _mean(name: str, measure: str, rows: pl.DataFrame, updates: pl.DataFrame | N
     return {name: known[measure].mean(), **interval_cells(name, ends), f"{name}_n": known.height}
 
 
-@dataclass(frozen=True, slots=True)
-class PortabilityOptions:
+def _written(writer: Writer, case: EditCase, conditions: bool, rows: Rows) -> Rows:
     """conditions: whether also what must be known for a test to count, which is asked of the unedited model alone."""
-
-    conditions: bool
-
-
-def _written(writer: Writer, case: EditCase, how: PortabilityOptions, rows: Rows) -> Rows:
     if not case.tests:
         return rows
     of_length: dict[int, list[str]] = {}
-    for prompt, names in portability_prompts(case, conditions=how.conditions).items():
+    for prompt, names in portability_prompts(case, conditions=conditions).items():
         of_length.setdefault(max(TOKENS, writer.longest(prompt, names) + SPARE), []).append(prompt)
     texts: dict[str, str] = {}
     for tokens, prompts in of_length.items():
@@ -213,7 +206,7 @@ PORTABILITY = Measure(
         "kind": TEXT, "number": COUNT, "prompt_number": COUNT, "needed": TEXT, "p": NUMBER, "old": NUMBER, "text": TEXT,
         "right": NUMBER, "begins": NUMBER, "known": NUMBER,
     },
-    how=lambda measures: PortabilityOptions(measures.conditions) if measures.portability else None,
+    how=lambda measures: measures.conditions if measures.portability else None,
     pairs=lambda case, how: portability_pairs(case),
     rows=lambda case, how, scores: portability_rows(case, scores.p),
     writes=lambda case, how: bool(case.tests),

@@ -9,6 +9,7 @@ import hashlib
 import logging
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,13 @@ class LlamaModel:
         self._model = _open(self._llama, self.path)
         self._contexts: list[LlamaContext] = []  # at most one
         weakref.finalize(self, _close, self._llama, self._model, self._contexts)
-        _check_kind(self._llama, self._model, self.name)
+        self._check_kind()
         self._words = self._llama.model_get_vocab(self._model)
         self.vocabulary = int(self._llama.vocab_n_tokens(self._words))
         check_tokenizer(tokenizer, self.vocabulary, self.name)
         kind = self._llama.ftype_name(self._llama.model_ftype(self._model)).decode().removeprefix("(guessed) ")
         self.dtype = WHOLE.get(kind, kind)
         self.counters = Counters()
-        self._sum: str | None = None
 
     @property
     def context_length(self) -> int:
@@ -80,9 +80,9 @@ class LlamaModel:
     def identity(self) -> dict[str, Any]:
         """What must match for a run to be resumed: the file's SHA-256, the tokenizer, and what computes."""
         return {
-            "model": self.name, "revision": None, "weights": self.weights_fingerprint(),
-            "tokenizer": self.tokenizer_fingerprint(), "backend": BACKEND, "backend_version": f"xllamacpp {VERSION}",
-            "dtype": self.dtype, "device": "cpu",
+            "model": self.name, "revision": None, "weights": self._sha256,
+            "tokenizer": tokenizer_fingerprint(self.tokenizer), "backend": BACKEND,
+            "backend_version": f"xllamacpp {VERSION}", "dtype": self.dtype, "device": "cpu",
         }  # fmt: skip
 
     def about(self) -> dict[str, Any]:
@@ -98,16 +98,11 @@ class LlamaModel:
     def hardware(self) -> dict[str, Any]:
         return hardware("cpu")
 
-    def weights_fingerprint(self) -> str:
-        """SHA-256 of the file."""
-        if self._sum is None:
-            with self.path.open("rb") as file:
-                self._sum = hashlib.file_digest(file, "sha256").hexdigest()
-        return self._sum
-
-    def tokenizer_fingerprint(self) -> str:
-        """See `anachron.lm.identity.tokenizer_fingerprint`."""
-        return tokenizer_fingerprint(self.tokenizer)
+    @cached_property
+    def _sha256(self) -> str:
+        """Of the file."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
         """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans`.
@@ -187,7 +182,22 @@ class LlamaModel:
 
     def _said(self, key: str) -> str:
         """What the file says under a key, or nothing."""
-        return _metadata(self._llama, self._model, key)
+        value = ctypes.create_string_buffer(256)
+        length = self._llama.model_meta_val_str(self._model, key.encode(), value, len(value))
+        return value.value.decode() if length >= 0 else ""
+
+    def _check_kind(self) -> None:
+        """Refuse what has no cache of keys and values that texts can share, and files that are not whole."""
+        llama, model, name = self._llama, self._model, self.name
+        if llama.model_has_encoder(model) or llama.model_is_diffusion(model):
+            raise ModelError(f"{name} is not a causal language model; choose a decoder such as Llama, Gemma or Qwen")
+        if llama.model_is_recurrent(model) or llama.model_is_hybrid(model):
+            raise ModelError(
+                f"{name} ({self._said('general.architecture')}) keeps a state in place of keys and values, which texts "
+                "cannot share; score it with --backend transformers"
+            )
+        if int(self._said("split.count") or 1) > 1:
+            raise ModelError(f"{name} is one of several parts; put them together with llama-gguf-split --merge")
 
     def _check_tokens(self, located: Sequence[Located], encoded: Sequence[Encoded], special: bool) -> None:
         other = [
@@ -267,25 +277,6 @@ def _close(llama: Library, model: int, contexts: list[LlamaContext]) -> None:
     while contexts:
         contexts.pop().close()
     llama.model_free(model)
-
-
-def _check_kind(llama: Library, model: int, name: str) -> None:
-    """Refuse what has no cache of keys and values that texts can share, and files that are not whole."""
-    if llama.model_has_encoder(model) or llama.model_is_diffusion(model):
-        raise ModelError(f"{name} is not a causal language model; choose a decoder such as Llama, Gemma or Qwen")
-    if llama.model_is_recurrent(model) or llama.model_is_hybrid(model):
-        raise ModelError(
-            f"{name} ({_metadata(llama, model, 'general.architecture')}) keeps a state in place of keys and values, "
-            "which texts cannot share; score it with --backend transformers"
-        )
-    if int(_metadata(llama, model, "split.count") or 1) > 1:
-        raise ModelError(f"{name} is one of several parts; put them together with llama-gguf-split --merge")
-
-
-def _metadata(llama: Library, model: int, key: str) -> str:
-    value = ctypes.create_string_buffer(256)
-    length = llama.model_meta_val_str(model, key.encode(), value, len(value))
-    return value.value.decode() if length >= 0 else ""
 
 
 def _scores(batch: TreeBatch, context: LlamaContext) -> np.ndarray:
