@@ -17,7 +17,7 @@ from anachron.cli.options import (
     split_commas,
     update_counts,
 )
-from anachron.cli.output import on_screen, print_json, say, stdout, tell_updates_left_out
+from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
 
 if TYPE_CHECKING:
@@ -135,8 +135,7 @@ def advise(
     from anachron.advise.run import run_advice
     from anachron.advise.ways import default_ways
 
-    cases = selected.load(updates)
-    tell_updates_left_out(cases.left_out)
+    cases = selected.load(updates, tell=True)
     tried.fixed()  # what is wrong is said before anything is loaded
     names = split_commas(tried.ways) if tried.ways is not None else default_ways(cases)
     choice = needs.or_own_text(model).choose(names, model)

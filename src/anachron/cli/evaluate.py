@@ -19,13 +19,11 @@ from anachron.cli.options import (
     split_commas,
     update_counts,
 )
-from anachron.cli.output import on_screen, print_json, say, stdout, tell_updates_left_out
+from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.outputs import DEFAULT_RUN, NAMED_FOLDER
 from anachron.edit.methods import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from anachron.report.edits.evaluated import EvaluatedUpdates
 
 
@@ -178,7 +176,7 @@ def evaluate(
     settings = measured.settings()
     check_style(style)
     choice = needs.choose(split_commas(methods), model)
-    cases = selected.load(updates)
+    cases = selected.load(updates, tell=True)
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
     planned, tuned = needs.prepare(lm, choice, cases, settings.measures, quiet=json_, tell=not json_)
@@ -197,10 +195,10 @@ def evaluate(
             "tuned": [one.record() for one in tuned],
         })  # fmt: skip
     else:
-        _print_evaluation(evaluated, cases.left_out, out)
+        _print_evaluation(evaluated, out)
 
 
-def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int]", out: Path) -> None:
+def _print_evaluation(evaluated: "EvaluatedUpdates", out: Path) -> None:
     from anachron.report.edits.dated import portability_table
     from anachron.report.edits.evaluated import REPORT
     from anachron.report.edits.paired_tests import paired_tests_table
@@ -222,7 +220,6 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
         say(f"asked about the past up to the change, since nothing says when the old object ended: {_updates(count)}")
     if count := evaluated.record["past_wordings_unknown"]:
         say(f"paraphrases asked in the present tense about the past, as no past wording is known: {_updates(count)}")
-    tell_updates_left_out(left_out)
     for note in evaluated.notes:
         say(note)
     say(f"run folder: {out}; tables{' and figures' if any((out / REPORT).glob('*.svg')) else ''}: {out / REPORT}")

@@ -7,7 +7,7 @@ import typer
 
 from anachron.cli.edit_options import StyleOptions, Updates
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions
-from anachron.cli.output import print_json, say, stdout, tell_updates_left_out
+from anachron.cli.output import print_json, say, stdout
 from anachron.cli.outputs import FILE
 
 TOO_MANY = 1
@@ -52,8 +52,7 @@ def updates(
         check_ending(out)
     if lacking is not None and lacking.suffix != ".jsonl":
         raise ConfigError(f"--lacking {lacking}: the updates are always written as .jsonl; choose such a name")
-    cases = selected.load(updates)
-    tell_updates_left_out(cases.left_out)
+    cases = selected.load(updates, tell=True)
     lm = asked.load(model, loading)
     found = lacking_updates(lm, cases, out)
     if lacking is not None:

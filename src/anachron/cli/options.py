@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from anachron.analysis.plots.words import counted
 from anachron.cli.commands import MODEL, SERVER, setting
 from anachron.core.errors import ConfigError
 from anachron.io.llm_settings import LlmSettings
@@ -335,15 +336,19 @@ class UpdatesOptions:
     split: Split = None
     dataset_revision: DatasetRevision = None
 
-    def load(self, name: str) -> Any:
-        from anachron.cli.output import tell_notes
-        from anachron.data.updates.cases import load_cases
+    def load(self, name: str, *, tell: bool = False) -> Any:
+        """The updates. tell: say at once how many of the file are not among them; not those beyond the limit."""
+        from anachron.cli.output import say, tell_notes
+        from anachron.data.updates.cases import BEYOND_LIMIT, load_cases
 
         cases = load_cases(
             name, split=self.split, revision=self.dataset_revision, scenario=split_commas(self.scenario),
             limit=self.limit,
         )  # fmt: skip
         tell_notes(cases.notes)
+        for reason, count in cases.left_out.items() if tell else ():
+            if reason != BEYOND_LIMIT:
+                say(f"left out: {counted(count, 'update')}, {reason}")
         return cases
 
 

@@ -17,7 +17,6 @@ from rich.segment import Segment
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     import polars as pl
@@ -126,16 +125,6 @@ def tell_left_out(left_out: "pl.DataFrame", asked: int, as_of: str) -> None:
         say(f"  row {row['rows']}, {fact} [{row['periods']}]: {row['reason']}")
     if left_out.height > SHOWN:
         say(f"  and more; in total {', '.join(f'{count:,} {kind}' for kind, count in kinds.most_common())}")
-
-
-def tell_updates_left_out(left_out: "Mapping[str, int]") -> None:
-    """Say how many updates of a file are not among those that are looked at, by reason; not those beyond a limit."""
-    from anachron.analysis.plots.words import counted
-    from anachron.data.updates.cases import BEYOND_LIMIT
-
-    for reason, count in left_out.items():
-        if reason != BEYOND_LIMIT:
-            say(f"left out: {counted(count, 'update')}, {reason}")
 
 
 def run_folders(out: Path, models: list[str]) -> list[Path]:
