@@ -1,6 +1,7 @@
 """Advice on the demo model: every number against the runs that it is made of, budget, resuming, errors."""
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -258,9 +259,22 @@ def test_dates_are_asked_in_other_words_than_the_edits(cases: CaseSet) -> None:
     assert "PROMPT dated" in default_ways(cases) and "PROMPT dated" not in default_ways(without)
 
 
-def test_peak_memory_sees_what_is_held_meanwhile(lm: LanguageModel) -> None:
-    import time
+def test_memory_that_an_earlier_way_has_freed_counts(lm: LanguageModel) -> None:
+    """The process does not give it back by itself while something above it is held."""
 
+    def taken() -> list[bytearray]:
+        return [bytearray(100_000) for _ in range(2000)]
+
+    earlier, above = taken(), [bytearray(1000) for _ in range(10_000)]
+    del earlier
+    with PeakMemory(lm) as memory:
+        held = taken()
+        time.sleep(0.1)
+    assert memory.bytes > 150_000_000
+    assert len(held) == 2000 and len(above) == 10_000
+
+
+def test_peak_memory_sees_what_is_held_meanwhile(lm: LanguageModel) -> None:
     with PeakMemory(lm) as memory:
         held = bytearray(200_000_000)
         time.sleep(0.1)

@@ -1,6 +1,8 @@
 """What a way costs: seconds and memory to make it, milliseconds a question, and whether an update can be taken back."""
 
+import ctypes
 import gc
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -146,6 +148,10 @@ class PeakMemory:
             return self
         import psutil
 
+        # Memory that was freed would be taken anew without the process growing, so it is given back first; the C
+        # libraries of other systems do that by themselves.
+        if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+            library.malloc_trim(0)
         self._process, self._over = psutil.Process(), threading.Event()
         self._before = self._process.memory_info().rss
         self._thread = threading.Thread(target=self._read, daemon=True)
