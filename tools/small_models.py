@@ -82,13 +82,15 @@ def provenance(out: Path, before: str = "") -> str:
         run = json.loads(file.read_text(encoding="utf-8"))
         if run["status"] != "done" or (file.parent.parent / "run.json").exists():  # a part of another
             continue
+        # of advice, its parts have the sessions and the ways
         parts = [json.loads(part.read_text(encoding="utf-8")) for part in sorted(file.parent.glob("*/run.json"))]
-        last = [session for one in (*parts, run) for session in one["sessions"]][-1]  # of advice, its parts have them
+        last = [session for one in (*parts, run) for session in one["sessions"]][-1]
         name = file.parent.relative_to(out).as_posix()
-        made = {"methods": run.get("methods"), "ways": run.get("settings", {}).get("ways")}
-        what = next(
-            (f"{len(of)} {name}" for name, of in made.items() if of), f"{run.get('statements', 0):,} statements"
-        )
+        what = f"{run.get('statements', 0):,} statements"
+        if parts:
+            what = f"{len(parts[-1]['methods'])} ways"
+        elif run.get("methods"):
+            what = f"{len(run['methods'])} methods"
         if decoys := run.get("decoy_statements"):
             what += f" and {decoys:,} of decoys"
         versions = ", ".join(last["versions"][package] for package in ("anachron", "torch", "transformers"))
