@@ -14,6 +14,7 @@ from anachron.data.updates.case_records import EditCase, NeighbourFact
 from anachron.data.updates.cases import CaseSet
 from anachron.edit.base import Edit, edited
 from anachron.edit.corpus import TextInMemory
+from anachron.edit.failures import Failure
 from anachron.edit.make import make_edit
 from anachron.edit.method import Resources
 from anachron.edit.plan import Planned
@@ -279,10 +280,10 @@ def test_a_model_that_breaks_has_collapsed(lm: LanguageModel, tmp_path: Path, mo
     """From the second update on it gives no numbers; what it said before stays."""
     real, made = joint_edits.joint_edit, list[int]()
 
-    def breaks(*given: Any) -> Edit:
+    def breaks(*given: Any) -> Edit | Failure:
         made.append(1)
         edit = real(*given)
-        if len(made) < 2:
+        if len(made) < 2 or not isinstance(edit, Edit):
             return edit
         largest = max(float(delta.dense().abs().max()) for delta in edit.deltas.values())
         return edit * (1 / largest) * 1e38  # which no forward pass can hold
