@@ -29,7 +29,7 @@ class HorizonPart:
 def horizon_page(parts: Sequence[HorizonPart], apart: Sequence[Json] = ()) -> str:
     """The page of some models. apart: every two of them, `anachron.probe.horizon.summary.HorizonComparison` as JSON."""
     data = {
-        "names": _named([part.summary["model"] for part in parts]),
+        "title": f"Until when did {_named([part.summary['model'] for part in parts])} learn?",
         "models": [*map(_model, parts)],
         "apart": [_cells(one, APART) for one in apart],
     }

@@ -62,7 +62,8 @@ def in_page(name: str, data: Json, **more: Any) -> str:
     )
     template.filters["percent"] = partial(percent, floor=True, missing="–")
     wide = _file("wide.css")
-    shared = {"style": Markup(_file("style.css") + wide), "wide": Markup(wide), "policy": Markup(NO_SCRIPTS)}
+    style, policy = Markup(_file("style.css") + wide), Markup(NO_SCRIPTS)
+    shared = {"style": style, "wide": Markup(wide), "policy": policy, "icon": "data:,"}
     return template.get_template(name).render(data=data, **(shared | more))
 
 
