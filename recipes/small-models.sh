@@ -19,7 +19,8 @@
 #     AFTER=1,10,50           in sequence: judged after so many
 #     METHODS=FT,FT+L,...     those that are judged
 #     WAYS=PROMPT,...         those that advice tries, all UPDATES together
-#     LONG=200                a longer sequence: so many of mini-updates, judged after each of LONG_AFTER, by LONG_METHODS
+#     LONG=200                a longer sequence: so many of mini-updates, judged after each of LONG_AFTER (all), by
+#                             LONG_METHODS
 #     CORPUS=FILE             text for the covariance of ROME, MEMIT, EMMET and AlphaEdit; without it the bundled text
 #     CORPUS_TOKENS=100000    how many tokens of it
 #     FLUENCY_TOKENS=50       of prompt and free text together
@@ -43,7 +44,7 @@ AFTER=${AFTER:-1,10,50}
 METHODS=${METHODS:-FT,FT+L,ROME,MEMIT,AlphaEdit,EMMET,LoRA,PROMPT}
 WAYS=${WAYS:-PROMPT,RETRIEVAL,FT,MEMIT,AlphaEdit,UltraEdit,LoRA,LoRA-Merge,MEMIT with RETRIEVAL}
 LONG=${LONG:-200}
-LONG_AFTER=${LONG_AFTER:-1,50,200}
+LONG_AFTER=${LONG_AFTER:-$LONG}
 LONG_METHODS=${LONG_METHODS:-FT,MEMIT,AlphaEdit,UltraEdit,LoRA,RETRIEVAL}
 CORPUS=${CORPUS:-mini}
 CORPUS_TOKENS=${CORPUS_TOKENS:-100000}
