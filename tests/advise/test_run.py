@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 import torch
 
-from anachron.advise.cost import Cost, PeakMemory, takes_longer
+from anachron.advise.cost import COSTS_FILE, Cost, PeakMemory, takes_longer
 from anachron.advise.run import (
     ADVICE_FILE,
-    COSTS_FILE,
     ORACLE,
     WAYS_FILE,
     AdviceSettings,
@@ -29,7 +28,10 @@ from anachron.core.errors import ConfigError, DataError
 from anachron.data.updates.case_records import EditCase, left_alone, numbered_neighbours
 from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import Edit, LowRank
+from anachron.edit.failures import Failure
 from anachron.edit.plan import Planned
+from anachron.edit.requests import EditRequest
+from anachron.evaluate import joint_edits
 from anachron.evaluate.editing import choose_methods, prepare_methods
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.results import UNEDITED
@@ -180,6 +182,30 @@ def test_a_second_call_computes_nothing(
     assert again.advice.words == advised.advice.words
     assert (advised.folder / COSTS_FILE).read_bytes() == costs
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.full
+def test_updates_that_are_judged_together_are_made_once(
+    lm: LanguageModel, cases: CaseSet, ways: list[Planned], advised: Advised, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What they cost is noted while they are made; where it was not, the first of them are made again."""
+    made, joint_edit = [], joint_edits.joint_edit
+
+    def counted(lm: LanguageModel, planned: Planned, requests: Sequence[EditRequest]) -> Edit | Failure:
+        made.append((planned.label, len(requests)))
+        return joint_edit(lm, planned, requests)
+
+    monkeypatch.setattr(joint_edits, "joint_edit", counted)
+    pairs = AdviceSettings(sizes=(2,), measures=SCORES)
+    run_advice(lm, cases, ways, tmp_path, pairs)
+    assert made == [(way.label, 2) for way in ways for _ in range(2)]  # of five updates two pairs
+    costs = json.loads((tmp_path / COSTS_FILE).read_text())
+    assert {*costs} == {key for key in json.loads((advised.folder / COSTS_FILE).read_text()) if key[:2] != "1 "}
+    (tmp_path / COSTS_FILE).unlink()
+    run_advice(lm, cases, ways, tmp_path, pairs)
+    assert made[2 * len(ways) :] == [(way.label, 2) for way in ways]
+    assert {*json.loads((tmp_path / COSTS_FILE).read_text())} == {*costs}
 
 
 @pytest.mark.full

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from math import inf, isfinite
 from types import TracebackType
 
@@ -15,17 +16,22 @@ import torch
 from anachron.core.errors import TooLongError
 from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import Edit, edited, owner_of
+from anachron.edit.corpus import Corpus
 from anachron.edit.failures import failure_of
 from anachron.edit.methods import method_named
 from anachron.edit.plan import Planned
 from anachron.evaluate.joint_edits import JointEdit, make_batch
-from anachron.evaluate.measures.perplexity import HeldText, perplexity
+from anachron.evaluate.measures.perplexity import HeldText, perplexity, read_text
+from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.retrieved import retrieved
-from anachron.io.files import Json
+from anachron.io.files import Json, json_fingerprint
+from anachron.io.jobs import Callbacks
+from anachron.io.run_folder import RunFolder
 from anachron.lm.generation import greedy_continuations
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import is_plain
 
+COSTS_FILE = "costs.json"
 ASKED, WRITTEN = 20, 8  # questions that are timed, and tokens that the model writes behind each
 EVERY = 0.005  # seconds between two readings of the memory of this process
 
@@ -55,36 +61,38 @@ class Cost:
         return self.seconds + questions * max(0.0, self.milliseconds - unedited.milliseconds) / 1000
 
 
-def cost_of(
-    lm: LanguageModel, planned: Planned | None, cases: Sequence[EditCase], prompts: Sequence[str],
-    text: HeldText | None, unedited: Cost | None = None,
-) -> Json:  # fmt: skip
-    """A `Cost`, as JSON, of making these updates together by a way; None is the unedited model, whose own ``unedited``
-    is for a way that changes weights alone: it computes the same for a question.
+def cost_of_unedited(lm: LanguageModel, prompts: Sequence[str], text: HeldText | None) -> Cost:
+    """prompts: the questions that are timed, the same for all ways (`timed_prompts`)."""
+    return Cost(0.0, 0, _milliseconds(lm, prompts), True, _perplexity(lm, text))
 
-    prompts: the questions that are timed, the same for all ways (`timed_prompts`). A way that cannot make the updates
-    has the reason in place of numbers.
+
+def made_at_cost(
+    lm: LanguageModel, planned: Planned, cases: Sequence[EditCase], prompts: Sequence[str], text: HeldText | None,
+    unedited: Cost,
+) -> tuple[JointEdit, Cost]:  # fmt: skip
+    """These updates, made together by a way, and what that costs.
+
+    unedited: its milliseconds are those of a way that changes weights alone: it computes the same for a question. A way
+    that cannot make the updates has the reason in place of numbers.
     """
+    with PeakMemory(lm) as memory:
+        started = time.perf_counter()
+        joint = make_batch(lm, planned, cases)
+        seconds = time.perf_counter() - started
+    if not joint.seconds:
+        return joint, Cost(reason=next(iter(joint.failed.values()), "no update could be made"))
+    method = method_named(planned.method)
+    takes_back = not any(part.changes_weights for part in method.parts or (method,))
+    took = None if takes_longer(lm, joint.edit) else unedited.milliseconds
     try:
-        if planned is None:
-            return asdict(Cost(0.0, 0, _milliseconds(lm, prompts), True, _perplexity(lm, text)))
-        with PeakMemory(lm) as memory:
-            started = time.perf_counter()
-            joint = make_batch(lm, planned, cases)
-            seconds = time.perf_counter() - started
-        if not joint.seconds:
-            return asdict(Cost(reason=next(iter(joint.failed.values()), "no update could be made")))
-        method = method_named(planned.method)
-        takes_back = not any(part.changes_weights for part in method.parts or (method,))
-        took = None if unedited is None or takes_longer(lm, joint.edit) else unedited.milliseconds
         with edited(lm, joint.edit, check=False):
             took = _milliseconds(lm, prompts) if took is None else took
             reads = None if joint.edit.passages else _perplexity(lm, text)  # running text is shown no passages
-        return asdict(Cost(seconds, memory.bytes, took, takes_back, reads, _found(joint, planned, cases)))
+        return joint, Cost(seconds, memory.bytes, took, takes_back, reads, _found(joint, planned, cases))
     except Exception as error:
         if (failure := failure_of(error)) is None:
             raise
-        return asdict(Cost(reason=str(failure)))
+        return joint, Cost(reason=str(failure))
 
 
 def takes_longer(lm: LanguageModel, edit: Edit) -> bool:
@@ -130,6 +138,63 @@ def _milliseconds(lm: LanguageModel, prompts: Sequence[str]) -> float | None:
         times.append(time.perf_counter() - started)
     times = sorted(times[1:])
     return 1000 * times[len(times) // 2]
+
+
+@dataclass
+class Costs:
+    """Of ways, by how many updates are made together, each kept in a file of the run as soon as it is measured.
+
+    cases: of which the first so many are made. text: of which perplexity is taken, and how many of its tokens.
+    """
+
+    lm: LanguageModel
+    cases: Sequence[EditCase]
+    text: Corpus | None
+    text_tokens: int
+    run: RunFolder
+    callbacks: Callbacks
+
+    def __post_init__(self) -> None:
+        self._known: Json = self.run.read_json(COSTS_FILE) if self.run.has(COSTS_FILE, self.callbacks.warn) else {}
+
+    @cached_property
+    def _prompts(self) -> list[str]:
+        return timed_prompts(self.cases)
+
+    @cached_property
+    def _text(self) -> HeldText | None:
+        return None if self.text is None else read_text(self.lm, self.text, self.text_tokens)
+
+    @property
+    def unedited(self) -> Cost:
+        """Measured where it is not known."""
+        if UNEDITED not in self._known:
+            self._keep(UNEDITED, cost_of_unedited(self.lm, self._prompts, self._text))
+        return Cost(**self._known[UNEDITED])
+
+    def make(self, lm: LanguageModel, planned: Planned, cases: Sequence[EditCase]) -> JointEdit:
+        """Updates made together, as `make_batch`; of the first so many it is noted what they cost."""
+        key = _key(len(cases), planned)
+        if key in self._known or cases != self.cases[: len(cases)]:
+            return make_batch(lm, planned, cases)
+        joint, cost = made_at_cost(lm, planned, cases, self._prompts, self._text, self.unedited)
+        self._keep(key, cost)
+        return joint
+
+    def of(self, size: int, planned: Planned) -> Cost:
+        """Of the first so many updates; they are made where that was not noted."""
+        if _key(size, planned) not in self._known:
+            self.make(self.lm, planned, self.cases[:size])
+        return Cost(**self._known[_key(size, planned)])
+
+    def _keep(self, key: str, cost: Cost) -> None:
+        self._known[key] = asdict(cost)
+        self.run.write_json(COSTS_FILE, self._known)
+
+
+def _key(size: int, planned: Planned) -> str:
+    """What a cost is of: other settings of a way have other costs."""
+    return f"{size} {planned.label} {json_fingerprint(planned.identity())}"
 
 
 class PeakMemory:

@@ -21,7 +21,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.advise.balance import WEIGHTS, balances, checked_weights
-from anachron.advise.cost import Cost, cost_of, timed_prompts
+from anachron.advise.cost import Cost, Costs
 from anachron.advise.rule import Advice, advise, summary_of_ways
 from anachron.analysis.statistics import MIN_CLUSTERS
 from anachron.core.errors import ConfigError, DataError
@@ -29,13 +29,13 @@ from anachron.data.updates.case_records import EditCase, left_alone
 from anachron.data.updates.cases import CaseSet
 from anachron.edit.corpus import Corpus
 from anachron.edit.plan import Planned
+from anachron.evaluate.joint_edits import Make, make_batch
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.measures.dated import Dating, has_change, ways_of
-from anachron.evaluate.measures.perplexity import HeldText, read_text
 from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.evaluate.stages import Evaluation, in_parts
-from anachron.io.files import Json, json_fingerprint
+from anachron.io.files import Json
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import Kind, RunFolder, open_run
 from anachron.lm.model import LanguageModel
@@ -45,7 +45,7 @@ PILOT = 4  # updates that are timed for a budget
 QUESTIONS = 1000  # for which the costs of ways are compared
 ORACLE, ALONE = "oracle", "PROMPT"  # the oracle is the method PROMPT, each update alone
 TOLD = "it is told which update a question is about"
-ADVICE_FILE, WAYS_FILE, COSTS_FILE, PILOT_FILE = "advice.json", "ways.csv", "costs.json", "pilot.json"
+ADVICE_FILE, WAYS_FILE, PILOT_FILE = "advice.json", "ways.csv", "pilot.json"
 UPDATES, TEXT_TOKENS = 1000, 2000
 
 
@@ -142,11 +142,13 @@ def run_advice(
         run.save()
         tried = _affordable(lm, cases, ways, settings, run, callbacks)
         sizes = sizes_of(settings, len(tried.cases))
+        costs = Costs(lm, tried.cases, settings.text, settings.text_tokens, run, callbacks)
         done = {
-            size: _evaluated(lm, tried, ways, folder / f"at-{size:05d}", size, settings, callbacks) for size in sizes
+            size: _evaluated(lm, tried, ways, folder / f"at-{size:05d}", size, settings, callbacks, costs.make)
+            for size in sizes
         }
-        costs = _costs(lm, tried, ways, sizes, settings, run, callbacks)
-        table, advice = _judged(done, costs, ways, settings, tried)
+        of_ways = {(size, planned.label): costs.of(size, planned) for size in sizes for planned in ways}
+        table, advice = _judged(done, of_ways, costs.unedited, ways, settings, tried)
         summary = _summary(lm, cases, tried, sizes, advice, table, settings)
         run.write_table(WAYS_FILE, table)
         run.write_json(ADVICE_FILE, summary)
@@ -156,13 +158,13 @@ def run_advice(
 
 def _evaluated(
     lm: LanguageModel, cases: CaseSet, ways: Sequence[Planned], folder: Path, size: int, settings: AdviceSettings,
-    callbacks: Callbacks,
+    callbacks: Callbacks, make: Make = make_batch,
 ) -> Evaluation:  # fmt: skip
     whole, measures = replace(cases, cases=cases.cases[: len(cases.cases) // size * size]), settings.measures
     if not any(map(has_change, whole.cases)):  # of all updates those that have a date are not among them
         measures = replace(measures, dated=None)
     mode = EvaluateSettings("independent") if size == 1 else EvaluateSettings("batch", size)
-    return run_evaluation(lm, whole, ways, folder, replace(mode, measures=measures), callbacks=callbacks)
+    return run_evaluation(lm, whole, ways, folder, replace(mode, measures=measures), callbacks=callbacks, make=make)
 
 
 def _affordable(
@@ -201,35 +203,8 @@ def enough_for(seconds: float, of_update: float, updates: int, settings: AdviceS
     return number if settings.sizes is None else max(number, settings.sizes[-1])
 
 
-def _costs(
-    lm: LanguageModel, cases: CaseSet, ways: Sequence[Planned], sizes: Sequence[int], settings: AdviceSettings,
-    run: RunFolder, callbacks: Callbacks,
-) -> dict[tuple[int, str], Cost]:  # fmt: skip
-    """Of each size and way, and by size 0 of the unedited model. What was measured is kept."""
-    known: Json = run.read_json(COSTS_FILE) if run.has(COSTS_FILE, callbacks.warn) else {}
-    text: HeldText | None = None
-    prompts = timed_prompts(cases.cases)
-    wanted = [(0, None), *((size, planned) for size in sizes for planned in ways)]
-    for place, (size, planned) in enumerate(wanted):
-        label = UNEDITED if planned is None else planned.label
-        callbacks.progress(place, len(wanted), f"{label}, costs of {size}")
-        if (key := _key(size, planned)) not in known:
-            if settings.text is not None and text is None:
-                text = read_text(lm, settings.text, settings.text_tokens)
-            unedited = None if planned is None else Cost(**known[_key(0, None)])
-            known[key] = cost_of(lm, planned, cases.cases[: size or None], prompts, text, unedited)
-            run.write_json(COSTS_FILE, known)
-    of_all = {(size, planned.label if planned else UNEDITED): known[_key(size, planned)] for size, planned in wanted}
-    return {key: Cost(**cost) for key, cost in of_all.items()}
-
-
-def _key(size: int, planned: Planned | None) -> str:
-    """What a cost is of: other settings of a way have other costs."""
-    return f"{size} {UNEDITED}" if planned is None else f"{size} {planned.label} {json_fingerprint(planned.identity())}"
-
-
 def _judged(
-    done: Mapping[int, Evaluation], costs: Mapping[tuple[int, str], Cost], ways: Sequence[Planned],
+    done: Mapping[int, Evaluation], costs: Mapping[tuple[int, str], Cost], unedited: Cost, ways: Sequence[Planned],
     settings: AdviceSettings, tried: CaseSet,
 ) -> tuple[pl.DataFrame, Advice]:  # fmt: skip
     """The rows of all sizes, and the advice of the last one.
@@ -238,7 +213,6 @@ def _judged(
     these; where there are fewer, they are over subjects, and hold for these very edits.
     """
     named = [UNEDITED, *(one.label for one in ways)]  # those of an earlier call with more ways are left out
-    unedited = costs[0, UNEDITED]
     tables, advice = [], None
     for size, evaluation in done.items():
         kept = _left_alone(tried.cases, size)

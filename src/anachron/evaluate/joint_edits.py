@@ -34,6 +34,9 @@ class JointEdit:
     failed: dict[str, str] = field(default_factory=dict)
 
 
+Make = Callable[[LanguageModel, Planned, Sequence[EditCase]], JointEdit]  # makes updates together, as `make_batch`
+
+
 @dataclass(frozen=True)
 class EditFile:
     """An edit in a file of a run's folder. warn: told where it is not as it was written."""

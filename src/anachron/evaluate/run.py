@@ -32,7 +32,7 @@ from anachron.edit.methods import check_scenarios
 from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.case_results import CaseResult, failed, in_order_of
-from anachron.evaluate.joint_edits import EditFile, joint_edit, make_batch, make_sequence
+from anachron.evaluate.joint_edits import EditFile, Make, joint_edit, make_batch, make_sequence
 from anachron.evaluate.measure import Measures, measure_apart, or_failed, with_token_accuracy
 from anachron.evaluate.measures.audit import PUBLISHED_TOKENS
 from anachron.evaluate.measures.catalogue import MEASURES
@@ -76,6 +76,7 @@ def run_evaluation(
     settings: EvaluateSettings | None = None,
     *,
     callbacks: Callbacks | None = None,
+    make: Make = make_batch,
 ) -> Evaluation:
     """Make every update of a data set with every method and measure it, resuming where an interrupted run stopped.
 
@@ -84,13 +85,15 @@ def run_evaluation(
     `ConfigError` for a method that supports none of the updates, and where the folder holds a run, or a method, with
     other settings; finished parts stay. A part that is not as it was written is made again, with a warning, if its
     method is among these; else `DataError` says so.
+
+    make: makes updates together in the modes ``batch`` and ``entity``; for a caller that measures their making too.
     """
     settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
     with opened(
         lm, cases, methods, folder, mode=settings.mode, measures=settings.measures, more={"size": settings.size},
         notice=callbacks.notice,
     ) as (run, measures):  # fmt: skip
-        runner = Runner(lm, cases, settings.mode, measures, run, callbacks)
+        runner = Runner(lm, cases, settings.mode, measures, run, callbacks, make)
         parts = _parts(cases.cases, settings)
         clean = Stage(CLEAN, parts)
         runner.compute_clean(clean)
@@ -224,7 +227,7 @@ def _batch(
     runner: Runner, planned: Planned, size: int | None, part: Sequence[EditCase], number: int
 ) -> Iterator[CaseResult]:
     runner.callbacks.progress(0, len(part), f"{planned.label}, making {len(part)} together")
-    return runner.under(make_batch(runner.lm, planned, part), part)
+    return runner.under(runner.make(runner.lm, planned, part), part)
 
 
 def _sequential(

@@ -24,7 +24,7 @@ from anachron.evaluate.case_results import (
     part_table,
     tables_of,
 )
-from anachron.evaluate.joint_edits import JointEdit
+from anachron.evaluate.joint_edits import JointEdit, Make, make_batch
 from anachron.evaluate.measure import Measures, asked_by, measure
 from anachron.evaluate.measures.catalogue import MEASURES
 from anachron.evaluate.results import METHOD
@@ -87,6 +87,7 @@ class Runner:
     measures: Measures
     run: RunFolder
     callbacks: Callbacks
+    make: Make = make_batch
 
     def compute(self, stage: Stage, results_of: Callable[[Sequence[EditCase], int], Iterable[CaseResult]]) -> None:
         """Every part, by ``results_of`` from its updates and its number where it is not there as it was written."""

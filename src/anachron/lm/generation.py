@@ -114,30 +114,44 @@ def written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over:
     new_tokens: list[list[int]] = [[] for _ in given]
     for group in groups:
         room = max(wanted[i] for i in group)
-        shared = _read_once(lm, [given[i] for i in group], room)
-        for part in successive([len(given[i]) + room for i in group], TOGETHER):
-            some = group[part]
-            ids, mask = _padded(lm, [given[i] for i in some], shared)
-            past = _read(lm, given[some[0]][:shared], len(some)) if shared else None
-            new = max(wanted[i] for i in some)
-            rows = continued(lm.model, ids, new, mask, over=over, past=past)[:, ids.shape[1] :].tolist()
-            for i, tokens in zip(some, rows, strict=True):
-                new_tokens[i] = tokens[: wanted[i]]
+        rows = [given[i] for i in group]
+        padded = not _outside_window(lm, max(map(len, rows)) + room)
+        shared = _read_once(lm, rows, padded)
+        for some in [group] if padded or not shared else _by_length(given, group):
+            for part in successive([len(given[i]) + room for i in some], TOGETHER):
+                _write(lm, given, wanted, some[part], shared, over, new_tokens)
     return new_tokens
 
 
-def _read_once(lm: Any, rows: Sequence[list[int]], room: int) -> int:
-    """How many tokens that all rows begin with, such as the sentences of an edit, are computed once for all of them;
-    0 where that saves little, or the first logits would not stay the same."""
+def _write(
+    lm: Any, given: Sequence[list[int]], wanted: Sequence[int], some: Sequence[int], shared: int, over: Over | None,
+    new_tokens: list[list[int]],
+) -> None:  # fmt: skip
+    """Write behind some rows, computed together, into ``new_tokens``."""
+    ids, mask = _padded(lm, [given[i] for i in some], shared)
+    past = _read(lm, given[some[0]][:shared], len(some)) if shared else None
+    new = max(wanted[i] for i in some)
+    rows = continued(lm.model, ids, new, mask, over=over, past=past)[:, ids.shape[1] :].tolist()
+    for i, tokens in zip(some, rows, strict=True):
+        new_tokens[i] = tokens[: wanted[i]]
+
+
+def _outside_window(lm: Any, longest: int) -> bool:
+    """Whether texts are longer than what a layer sees: padding behind what they share would push that out of sight."""
+    window = sliding_window(lm.model)
+    return window is not None and longest > window
+
+
+def _read_once(lm: Any, rows: Sequence[list[int]], padded: bool) -> int:
+    """How many tokens that all rows begin with, such as the sentences of an edit, are computed once for those that are
+    continued together, all of them or, unless ``padded``, those of equal length; 0 where that saves little, or the
+    first logits would not stay the same."""
     shared = common(min(rows), max(rows))  # in the order of tokens all others lie between these two
     shared = min(shared, *(len(row) - 1 for row in rows))  # without the last token of any
-    longest, window = max(map(len, rows)) + room, sliding_window(lm.model)
-    if shared < SHARED or len(rows) < WORTH:
+    # a memory looks for where a prompt ends
+    if shared < SHARED or len(rows) < WORTH or lm.memories:
         return 0
-    # A memory looks for where a prompt ends, and padding behind what is shared would push some of that out of a window.
-    if lm.memories or (window is not None and longest > window):
-        return 0
-    return shared if _sharing_is_harmless(lm, rows, shared) else 0
+    return shared if _sharing_is_harmless(lm, rows, shared, padded) else 0
 
 
 def _read(lm: Any, tokens: list[int], texts: int) -> DynamicCache | None:
@@ -150,14 +164,17 @@ def _read(lm: Any, tokens: list[int], texts: int) -> DynamicCache | None:
     return past
 
 
-def _sharing_is_harmless(lm: Any, rows: Sequence[list[int]], shared: int) -> bool:
-    """Whether the first logits of the shortest and the longest row are the same behind what was read once."""
+def _sharing_is_harmless(lm: Any, rows: Sequence[list[int]], shared: int, padded: bool) -> bool:
+    """Whether the first logits of the shortest and the longest row are the same behind what was read once; the two
+    padded to one length, or each by itself."""
     some = [min(rows, key=len), max(rows, key=len)]
-    if (past := _read(lm, some[0][:shared], len(some))) is None:
-        return False
-    together = _first_logits(lm, *_padded(lm, some, shared), past)
+    logits: list[torch.Tensor] = []
+    for part in [some] if padded else [[row] for row in some]:
+        if (past := _read(lm, some[0][:shared], len(part))) is None:
+            return False
+        logits += _first_logits(lm, *_padded(lm, part, shared), past)
     alone = [_first_logits(lm, *_padded(lm, [row]))[0] for row in some]
-    return all(_alike(one, other) for one, other in zip(alone, together, strict=True))
+    return all(_alike(one, other) for one, other in zip(alone, logits, strict=True))
 
 
 def _together(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], members: Sequence[int]) -> bool:
