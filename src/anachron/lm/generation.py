@@ -119,21 +119,20 @@ def written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over:
         shared = _read_once(lm, rows, padded)
         for some in [group] if padded or not shared else _by_length(given, group):
             for part in successive([len(given[i]) + room for i in some], TOGETHER):
-                _write(lm, given, wanted, some[part], shared, over, new_tokens)
+                together = some[part]
+                new = max(wanted[i] for i in together)
+                texts = _continuations(lm, [given[i] for i in together], shared, new, over)
+                for i, tokens in zip(together, texts, strict=True):
+                    new_tokens[i] = tokens[: wanted[i]]
     return new_tokens
 
 
-def _write(
-    lm: Any, given: Sequence[list[int]], wanted: Sequence[int], some: Sequence[int], shared: int, over: Over | None,
-    new_tokens: list[list[int]],
-) -> None:  # fmt: skip
-    """Write behind some rows, computed together, into ``new_tokens``."""
-    ids, mask = _padded(lm, [given[i] for i in some], shared)
-    past = _read(lm, given[some[0]][:shared], len(some)) if shared else None
-    new = max(wanted[i] for i in some)
-    rows = continued(lm.model, ids, new, mask, over=over, past=past)[:, ids.shape[1] :].tolist()
-    for i, tokens in zip(some, rows, strict=True):
-        new_tokens[i] = tokens[: wanted[i]]
+def _continuations(lm: Any, rows: Sequence[list[int]], shared: int, new: int, over: Over | None) -> list[list[int]]:
+    """New tokens of rows that are computed together, of which the first ``shared`` are the same and read once."""
+    ids, mask = _padded(lm, rows, shared)
+    past = _read(lm, rows[0][:shared], len(rows)) if shared else None
+    written: list[list[int]] = continued(lm.model, ids, new, mask, over=over, past=past)[:, ids.shape[1] :].tolist()
+    return written
 
 
 def _outside_window(lm: Any, longest: int) -> bool:
