@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import torch
 
+from anachron.advise import cost
 from anachron.advise.cost import COSTS_FILE, Cost, PeakMemory, takes_longer
 from anachron.advise.run import (
     ADVICE_FILE,
@@ -38,7 +39,7 @@ from anachron.evaluate.results import UNEDITED
 from anachron.io.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from anachron.report.advice import advice_lines
+from anachron.report.advice import advice_lines, examples
 from support.edit_models import make_edit_lm, make_quantised_lm
 
 SCORES = Measures(fluency_tokens=0)
@@ -206,6 +207,52 @@ def test_updates_that_are_judged_together_are_made_once(
     run_advice(lm, cases, ways, tmp_path, pairs)
     assert made[2 * len(ways) :] == [(way.label, 2) for way in ways]
     assert {*json.loads((tmp_path / COSTS_FILE).read_text())} == {*costs}
+
+
+def test_making_is_timed_without_reading_all_weights(
+    lm: LanguageModel, cases: CaseSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Single updates are made for their cost apart from the evaluation, which knows the weights."""
+    read, inside = [], []
+    plain, enter = type(lm).weights_fingerprint, PeakMemory.__enter__
+
+    def fingerprint(lm: LanguageModel) -> str:
+        read.append(bool(inside))
+        return plain(lm)
+
+    def entered(memory: PeakMemory) -> PeakMemory:
+        inside.append(True)
+        return enter(memory)
+
+    monkeypatch.setattr(type(lm), "weights_fingerprint", fingerprint)
+    monkeypatch.setattr(PeakMemory, "__enter__", entered)
+    monkeypatch.setattr(PeakMemory, "__exit__", lambda memory, *error: inside.clear())
+    ways = prepare_methods(lm, choose_methods(["PROMPT"]))
+    run_advice(lm, replace(cases, cases=cases.cases[:1]), ways, tmp_path, AdviceSettings(measures=SCORES))
+    assert read and not any(read)
+
+
+def test_a_model_that_cannot_be_timed_is_advised_on(
+    lm: LanguageModel, cases: CaseSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> float:
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(cost, "_milliseconds", full)
+    ways = prepare_methods(lm, choose_methods(["PROMPT"]))
+    found = run_advice(lm, replace(cases, cases=cases.cases[:1]), ways, tmp_path, AdviceSettings(measures=SCORES))
+    assert found.ways["milliseconds"].null_count() == found.ways.height
+    assert all("no memory" in kept["reason"] for kept in json.loads((tmp_path / COSTS_FILE).read_text()).values())
+
+
+@pytest.mark.full
+def test_the_page_shows_the_ways_of_its_table(lm: LanguageModel, cases: CaseSet, tmp_path: Path) -> None:
+    """Not those of an earlier call with more of them."""
+    settings = AdviceSettings(sizes=(2,), measures=Measures(fluency_tokens=0, generate=True))
+    few = replace(cases, cases=cases.cases[:2])
+    for ways, shown in ((["PROMPT", "FT"], ["nothing", "PROMPT", "FT"]), (["PROMPT"], ["nothing", "PROMPT"])):
+        found = run_advice(lm, few, prepare_methods(lm, choose_methods(ways)), tmp_path, settings)
+        assert [text["way"] for text in examples(found, few.cases)[0]["texts"]] == shown
 
 
 @pytest.mark.full

@@ -14,6 +14,7 @@ from anachron.edit.passes.context_sampling import STARTS, TOP_K, sampled_context
 from anachron.lm import generation
 from anachron.lm.generation import continued, greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
+from support.architectures import lm_of, make_architecture
 from support.edit_models import make_edit_lm
 from support.tiny_models import TOKENIZERS, make_lm
 
@@ -128,6 +129,51 @@ def test_what_all_texts_begin_with_is_read_once(family: str, monkeypatch: pytest
     assert texts == [text.partition(end)[0] for text in wanted] * 8
     whole = [tokens for tokens in read if tokens > long / 2]  # others are a text's own tokens, and new ones
     assert long > generation.SHARED and sum(whole) < long * len(PROMPTS) * 8 / 3
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("lfm2", {}),
+        ("mamba", {}),
+        ("llama4", {"attention_chunk_size": 125, "initializer_range": 0.2}),
+        *(
+            pytest.param(name, changes, marks=pytest.mark.full)
+            for name, changes in (("falcon_h1", {}), ("qwen3_next", {}), ("gpt_neo", {"window_size": 125}))
+        ),
+    ],
+)
+def test_models_that_keep_more_than_keys_or_see_chunks_write_as_alone(name: str, changes: dict[str, Any]):
+    """What they keep of the past cannot be repeated for each text, or padding would move it out of a chunk."""
+    lm = lm_of(make_architecture(name, **changes))
+    with edited(lm, Edit(prefix="Angela Merkel is in Berlin. " * 14)):
+        alone = [greedy_continuations(lm, [prompt], 40)[0] for prompt in PROMPTS]
+        assert greedy_continuations(lm, PROMPTS * 3, 40) == alone * 3
+
+
+def test_a_short_text_is_not_padded_to_where_its_positions_change():
+    lm = lm_of(make_architecture("phi3_longrope"))  # other positions beyond 128 tokens
+    long, short = [5] * 140, [7] * 100
+    found = generation.written(lm, [short, long], [12, 12])
+    assert found == [generation.written(lm, [row], [12])[0] for row in (short, long)]
+    assert not generation._together(lm, [short, long], [12, 12], [0, 1])
+    assert generation._together(lm, [short, short[:90]], [12, 12], [0, 1])
+
+
+def test_prompts_of_many_lengths_are_written_together_behind_a_window(monkeypatch: pytest.MonkeyPatch):
+    """To read what they share once, each would have to be written by itself."""
+    lm = lm_of(make_architecture("gemma3", sliding_window=48))
+    rows, steps, plain = [[5] * 80 + [9] * n for n in range(1, 13)], [], lm.model.forward
+
+    @wraps(plain)
+    def counted(*args: Any, **how: Any) -> Any:
+        steps.append(1)
+        return plain(*args, **how)
+
+    monkeypatch.setattr(lm.model, "forward", counted)
+    found = generation.written(lm, rows, [10] * len(rows))
+    assert len(steps) < 10 + 5  # the steps of one batch, and trials
+    assert found == [generation.written(lm, [row], [10])[0] for row in rows]
 
 
 def test_a_memory_is_asked_about_whole_prompts(monkeypatch: pytest.MonkeyPatch):

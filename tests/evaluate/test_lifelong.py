@@ -203,6 +203,31 @@ def test_an_interrupted_run_ends_with_the_same_scores(
     assert not list((tmp_path / "cut" / "FT").glob("*.safetensors*"))
 
 
+def test_an_update_that_is_made_again_takes_the_place_of_itself(
+    lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Killed between the middle one and the sequence with it; another machine rounds otherwise."""
+    settings = replace(SETTINGS, mode="sequential", after=(4,), measures=Measures(fluency_tokens=0))
+    joint_edit = joint_edits.joint_edit
+
+    def killed(lm: LanguageModel, planned: Planned, requests: Any) -> Any:
+        if requests[0].subject == CASES[3].subject:
+            raise KeyboardInterrupt
+        return joint_edit(lm, planned, requests)
+
+    def rounded(lm: LanguageModel, planned: Planned, requests: Any) -> Edit:
+        edit = joint_edit(lm, planned, requests)
+        return replace(edit, deltas={name: delta.scaled(1 + 1e-6) for name, delta in edit.deltas.items()})
+
+    monkeypatch.setattr(joint_edits, "joint_edit", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run_lifelong(lm, UPDATES, planned(lm, "ROME"), tmp_path, settings)
+    assert list((tmp_path / "ROME").glob("undo-*.safetensors"))
+    monkeypatch.setattr(joint_edits, "joint_edit", rounded)
+    stages = run_lifelong(lm, UPDATES, planned(lm, "ROME"), tmp_path, settings).tables["stages"]
+    assert stages["undone"].to_list() == [None, CASES[1].case_id]
+
+
 @pytest.mark.parametrize("lost", ["damaged", "deleted"])
 def test_a_part_of_an_earlier_stage_is_measured_again_under_that_stages_edits(
     lm: LanguageModel, tmp_path: Path, lost: str

@@ -15,7 +15,7 @@ import torch
 
 from anachron.core.errors import TooLongError
 from anachron.data.updates.case_records import EditCase
-from anachron.edit.base import Edit, edited, owner_of
+from anachron.edit.base import Edit, edited, identified, owner_of
 from anachron.edit.corpus import Corpus
 from anachron.edit.failures import failure_of
 from anachron.edit.methods import method_named
@@ -63,7 +63,12 @@ class Cost:
 
 def cost_of_unedited(lm: LanguageModel, prompts: Sequence[str], text: HeldText | None) -> Cost:
     """prompts: the questions that are timed, the same for all ways (`timed_prompts`)."""
-    return Cost(0.0, 0, _milliseconds(lm, prompts), True, _perplexity(lm, text))
+    try:
+        return Cost(0.0, 0, _milliseconds(lm, prompts), True, _perplexity(lm, text))
+    except Exception as error:
+        if (failure := failure_of(error)) is None:
+            raise
+        return Cost(reason=str(failure))
 
 
 def made_at_cost(
@@ -75,7 +80,7 @@ def made_at_cost(
     unedited: its milliseconds are those of a way that changes weights alone: it computes the same for a question. A way
     that cannot make the updates has the reason in place of numbers.
     """
-    with PeakMemory(lm) as memory:
+    with identified(lm), PeakMemory(lm) as memory:  # reading all weights is no part of making an edit
         started = time.perf_counter()
         joint = make_batch(lm, planned, cases)
         seconds = time.perf_counter() - started

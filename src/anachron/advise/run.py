@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -147,7 +148,10 @@ def run_advice(
             size: _evaluated(lm, tried, ways, folder / f"at-{size:05d}", size, settings, callbacks, costs.make)
             for size in sizes
         }
-        of_ways = {(size, planned.label): costs.of(size, planned) for size in sizes for planned in ways}
+        of_ways = {}
+        for size, planned in product(sizes, ways):
+            callbacks.progress(len(of_ways), len(sizes) * len(ways), f"{planned.label}, costs of {size}")
+            of_ways[size, planned.label] = costs.of(size, planned)
         table, advice = _judged(done, of_ways, costs.unedited, ways, settings, tried)
         summary = _summary(lm, cases, tried, sizes, advice, table, settings)
         run.write_table(WAYS_FILE, table)

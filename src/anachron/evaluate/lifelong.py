@@ -199,11 +199,16 @@ class _Lifelong:
         return joint
 
     def _keep_middle(self, planned: Planned, place: int, edit: Edit) -> None:
-        """Keep an update by itself that is the middle one of a stage, or the first behind it that could be made."""
+        """Keep an update by itself that is the middle one of a stage, or the first behind it that could be made.
+
+        One that is made again, as after a kill before the sequence with it was saved, takes the place of itself: it may
+        differ by rounding, and only what is in a sum can be taken out of it.
+        """
+        about = {"case_id": self.cases[place - 1].case_id, "edits": 1}
         for edits in self.settings.after:
             middle, undo = (edits + 1) // 2, self._undo(planned, edits)
-            if middle <= place <= edits and not undo.is_there():
-                undo.save(replace(edit, about={"case_id": self.cases[place - 1].case_id, "edits": 1}))
+            if middle <= place <= edits and (not undo.is_there() or undo.load().about == about):
+                undo.save(replace(edit, about=about))
 
     def _whole(self) -> Json:
         """The model as it is now, apart from any update."""

@@ -13,18 +13,20 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from anachron.core.errors import ConfigError
 from anachron.lm.batches import successive
 from anachron.lm.formats import TARGETS, ChatTemplate, Format, before, in_force, openings
 from anachron.lm.prefix_tree import common
 from anachron.lm.temporary import attribute
-from anachron.lm.windows import sliding_window
+from anachron.lm.windows import changing_length, nearest_end
 
 Over = Callable[[list[int]], bool]
 TOGETHER = 16_384  # tokens, read and written, padding included, that are computed together
 SHARED = 64  # tokens that texts have in common at their beginning from which on these are read once
 WORTH = 8  # texts from which on that saves more than the trial whether it is harmless takes
+STEP = 32  # tokens that can be read in the time that a step of writing takes at least, however few texts it is of
 ALIKE = 1e-3  # largest change of a logit by padding, as a share of their spread, that is taken for rounding
 
 
@@ -116,7 +118,7 @@ def written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over:
         room = max(wanted[i] for i in group)
         rows = [given[i] for i in group]
         padded = not _outside_window(lm, max(map(len, rows)) + room)
-        shared = _read_once(lm, rows, padded)
+        shared = _read_once(lm, rows, room, padded)
         for some in [group] if padded or not shared else _by_length(given, group):
             for part in successive([len(given[i]) + room for i in some], TOGETHER):
                 together = some[part]
@@ -137,27 +139,34 @@ def _continuations(lm: Any, rows: Sequence[list[int]], shared: int, new: int, ov
 
 def _outside_window(lm: Any, longest: int) -> bool:
     """Whether texts are longer than what a layer sees: padding behind what they share would push that out of sight."""
-    window = sliding_window(lm.model)
-    return window is not None and longest > window
+    seen = nearest_end(lm.model)
+    return seen is not None and longest > seen
 
 
-def _read_once(lm: Any, rows: Sequence[list[int]], padded: bool) -> int:
+def _read_once(lm: Any, rows: Sequence[list[int]], room: int, padded: bool) -> int:
     """How many tokens that all rows begin with, such as the sentences of an edit, are computed once for those that are
-    continued together, all of them or, unless ``padded``, those of equal length; 0 where that saves little, or the
-    first logits would not stay the same."""
+    continued together by up to ``room`` tokens, all of them or, unless ``padded``, those of equal length; 0 where that
+    saves little, or the first logits would not stay the same."""
     shared = common(min(rows), max(rows))  # in the order of tokens all others lie between these two
     shared = min(shared, *(len(row) - 1 for row in rows))  # without the last token of any
     # a memory looks for where a prompt ends
     if shared < SHARED or len(rows) < WORTH or lm.memories:
         return 0
+    groups = 1 if padded else len({len(row) for row in rows})
+    if (len(rows) - groups) * shared < (groups - 1) * room * STEP:
+        return 0
     return shared if _sharing_is_harmless(lm, rows, shared, padded) else 0
 
 
 def _read(lm: Any, tokens: list[int], texts: int) -> DynamicCache | None:
-    """Keys and values of tokens that so many texts begin with; None of a model that keeps others."""
+    """Keys and values of tokens that so many texts begin with; None of a model that keeps others or more."""
+    last = {"logits_to_keep": 1} if lm.model._supports_logits_to_keep() else {}  # a large vocabulary's take memory
     with torch.inference_mode():
-        past = lm.model(torch.tensor([tokens], device=lm.device), use_cache=True).past_key_values
+        output = lm.model(torch.tensor([tokens], device=lm.device), use_cache=True, **last)
+    past = getattr(output, "past_key_values", None)
     if not isinstance(past, DynamicCache):
+        return None
+    if any(type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer) for layer in past.layers):
         return None
     past.batch_repeat_interleave(texts)
     return past
@@ -182,6 +191,9 @@ def _together(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], member
         return False
     longest = max(len(given[i]) for i in members) + max(wanted[i] for i in members)
     fits = lm.context_length is None or longest <= lm.context_length
+    change = changing_length(lm.model)  # a longer text in a batch changes the positions of shorter ones
+    if change is not None and longest > change >= min(len(given[i]) for i in members):
+        return False
     return fits and _padding_is_harmless(lm, [given[i] for i in members])
 
 

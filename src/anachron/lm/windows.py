@@ -53,6 +53,15 @@ def local_places(model: Any) -> int | None:
     return (getattr(config, "window_size", None) or 0) if layers & LOCAL else None
 
 
+def nearest_end(model: Any) -> int | None:
+    """How many places of the sequence all of its layers see at least: what ends nearest of sliding windows, local
+    layers and chunks; None where all layers see everything."""
+    config = model.config.get_text_config()
+    chunks = "chunked_attention" in (getattr(config, "layer_types", None) or ())
+    chunk = getattr(config, "attention_chunk_size", None) if chunks else None
+    return min((n for n in (sliding_window(model), local_places(model), chunk) if n), default=None)
+
+
 def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
     """Why texts of up to so many tokens cannot be computed by prefix-tree attention; None where nothing is against it.
 

@@ -167,6 +167,7 @@ def examples(found: Advised, cases: Sequence[EditCase]) -> list[Json]:
     if generations is None or not generations.height:
         return []
     own = generations.filter(pl.col("kind") == "update").with_columns(method_label().alias("way"))
+    own = own.filter(pl.col("way").is_in(found.ways["way"].implode()))  # without those of an earlier call
     shown = []
     for case in [case for case in cases if case.case_id in set(own["case_id"])][:EXAMPLES]:
         of_case = own.filter(pl.col("case_id") == case.case_id)
