@@ -148,7 +148,7 @@ def run_advice(
             size: _evaluated(lm, tried, ways, folder / f"at-{size:05d}", size, settings, callbacks, costs.make)
             for size in sizes
         }
-        of_ways = {}
+        of_ways: dict[tuple[int, str], Cost] = {}
         for size, planned in product(sizes, ways):
             callbacks.progress(len(of_ways), len(sizes) * len(ways), f"{planned.label}, costs of {size}")
             of_ways[size, planned.label] = costs.of(size, planned)
