@@ -61,6 +61,36 @@ def test_what_was_stale_is_current(refreshed: Path, facts: Path) -> None:
     assert len(load_cases(str(refreshed / CHECK / "stale.json")).cases) == len(before["stale"])
 
 
+@pytest.mark.parametrize("holds", ["notes.txt", "run.json"])
+def test_a_folder_with_something_else_is_refused(
+    holds: str, facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / holds).write_text("{}")
+    words = ["refresh", "demo", "--facts", str(facts), "--out", str(tmp_path), *OPTIONS]
+    assert run_command(words, False) == 2
+    assert "is not empty and holds no refreshed model" in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in tmp_path.iterdir()] == [holds]
+
+
+@pytest.mark.full
+def test_what_is_not_known_and_what_has_nothing_to_change_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No fact is stale; and one whose new object has the old one among its names."""
+    head = "subject,relation,object,start,end,object_aliases\n"
+    rows = "Ruritania,head of state,{},{},{},{}\n"
+    new = head + rows.format("Rudolf", 1990, "2004-12-31", "") + rows.format("Michael", "2005-01-01", "", "")
+    (tmp_path / "new.csv").write_text(new)
+    options = ["--as-of", "2024-12-31", "--ways", "PROMPT", "--set", "evidence=0", "--set", "fluency_tokens=0"]
+    words = ["refresh", "demo", "--facts", str(tmp_path / "new.csv"), "--out", str(tmp_path / "new"), *options]
+    assert run_command([*words, "--save-model", str(tmp_path / "model")], False) == 0
+    told = capsys.readouterr()
+    summary = json.loads((tmp_path / "new" / "refresh.json").read_text())
+    if not summary["stale_before"]:
+        assert f"(of what holds now: {next(iter(summary['present'].values()))} " in told.out
+    assert "no model is saved" in told.err + told.out and not (tmp_path / "model").exists()
+
+
 @pytest.mark.full
 def test_a_second_call_changes_nothing(refreshed: Path, facts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = {p: p.read_bytes() for p in refreshed.rglob("*") if p.suffix in (".parquet", ".safetensors", ".csv")}
@@ -116,6 +146,6 @@ def test_dry_run_writes_nothing(facts: Path, capsys: pytest.CaptureFixture[str])
     words = ["refresh", "demo", "--facts", str(facts), "--out", str(out), "--dry-run", "--as-of", "2024-12-31"]
     assert run_command(words, False) == 0
     told = capsys.readouterr().out
-    assert "3. try 8 ways on them, and on bundled updates that the model lacks too until they are 50: about " in told
+    assert "3. try 7 ways and nothing on them, and on bundled updates that the model lacks too until they are 50: about " in told
     assert "1. check 12 facts" in told and "5. check the same facts again" in told
     assert not out.exists()

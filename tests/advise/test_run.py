@@ -13,8 +13,8 @@ import torch
 
 from anachron.advise import cost
 from anachron.advise.cost import COSTS_FILE, Cost, PeakMemory, takes_longer
+from anachron.advise.rule import ADVICE_FILE
 from anachron.advise.run import (
-    ADVICE_FILE,
     ORACLE,
     WAYS_FILE,
     AdviceSettings,
@@ -28,7 +28,7 @@ from anachron.advise.ways import default_ways
 from anachron.core.errors import ConfigError, DataError
 from anachron.data.updates.case_records import EditCase, left_alone, numbered_neighbours
 from anachron.data.updates.cases import CaseSet, load_cases
-from anachron.edit.base import Edit, LowRank
+from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.failures import Failure
 from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
@@ -243,6 +243,20 @@ def test_a_model_that_cannot_be_timed_is_advised_on(
     found = run_advice(lm, replace(cases, cases=cases.cases[:1]), ways, tmp_path, AdviceSettings(measures=SCORES))
     assert found.ways["milliseconds"].null_count() == found.ways.height
     assert all("no memory" in kept["reason"] for kept in json.loads((tmp_path / COSTS_FILE).read_text()).values())
+
+
+def test_a_way_that_leaves_no_room_to_write_is_not_called_fast(lm: LanguageModel) -> None:
+    fits, full = "Paris is", "Paris is in Berlin. " * 200
+    assert cost._milliseconds(lm, [fits]) is not None
+    assert cost._milliseconds(lm, [fits, full]) is None
+    with edited(lm, Edit(prefix=full)):
+        assert cost._milliseconds(lm, [fits]) is None
+
+
+def test_a_wrong_size_begins_no_folder(lm: LanguageModel, cases: CaseSet, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="size 6: there are 5 updates"):
+        run_advice(lm, cases, [], tmp_path / "out", AdviceSettings(sizes=(1, 6)))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.full

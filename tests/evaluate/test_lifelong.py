@@ -361,6 +361,6 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any], said: str):
 
 
 def test_more_updates_than_there_are_are_refused(lm: LanguageModel, tmp_path: Path):
-    with pytest.raises(ConfigError, match="after 6: some updates holds 5 updates; leave that number out"):
+    with pytest.raises(ConfigError, match="after 6: of some updates there are 5 updates; leave that number out"):
         run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", replace(SETTINGS, after=(1, 6)))
     assert not (tmp_path / "run").exists()

@@ -1,6 +1,7 @@
 """Runs compared fact by fact, against plain loops over the runs' own tables."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
@@ -10,10 +11,11 @@ import pytest
 
 from anachron.analysis.statistics import korn_graubard_difference, sign_flips
 from anachron.cli.main import run_command
-from anachron.core.errors import ConfigError
+from anachron.core.errors import ConfigError, DataError
 from anachron.data.dataset import Dataset
 from anachron.probe.horizon.find import find_horizon, read_horizon_changes
 from anachron.probe.run import ProbeSettings, run_probe
+from anachron.report.runs import list_runs
 from anachron.report.side_by_side import COLUMNS, RunFacts, _compare, compare_runs
 from anachron.report.terminal.runs import comparison_lines, facts_table
 from support.asked_runs import ask, early, known
@@ -159,6 +161,37 @@ def test_edits_are_compared_by_update_and_method(tmp_path: Path, capsys):
     assert one.run.endswith("FT") and one.against.endswith("FT") and (one.facts, one.same) == (3, 3)
     metrics = pl.read_parquet(tmp_path / "one" / "report" / "metrics.parquet").filter(method="FT")
     assert one.against_win_rate == metrics["efficacy_success"].mean() and "→" in found.facts["object"][0]
+
+
+@pytest.mark.full
+def test_variants_of_a_method_are_compared_apart(tmp_path: Path):
+    words = ["--updates", "mini-updates", "--limit", "2", "--methods", "PROMPT,PROMPT METO", "--fluency-tokens", "0"]
+    assert run_command(["evaluate", "demo", *words, "--out", str(tmp_path / "one")], debug=True) == 0
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    found = compare_runs([tmp_path / "one", tmp_path / "two"])
+    assert [(one.facts, one.same, one.gained, one.lost) for one in found.comparisons] == [(2, 2, 0, 0)] * 2
+    assert [one.run.rpartition(", ")[2] for one in found.comparisons] == ["PROMPT", "PROMPT METO"]
+    (listed,) = list_runs([tmp_path / "one"])
+    metrics = pl.read_parquet(tmp_path / "one" / "report" / "metrics.parquet")
+    own = {
+        f"PROMPT {variant}".removesuffix(" plain"): group["efficacy_success"].mean()
+        for (variant,), group in metrics.filter(method="PROMPT").group_by("variant")
+    }
+    assert own.items() <= listed.numbers["efficacy_success"].items() and len(own) == 2
+
+
+@pytest.mark.full
+def test_advice_is_listed_as_that_and_compared_by_its_parts(tmp_path: Path):
+    words = ["--updates", "mini-updates", "--limit", "2", "--ways", "PROMPT", "--sizes", "2", "--set", "evidence=0"]
+    for name in ("one", "two"):
+        out = ["--out", str(tmp_path / name), "--set", "fluency_tokens=0"]
+        assert run_command(["advise", "demo", *words, *out], debug=True) == 0
+    (listed,) = list_runs([tmp_path / "one"])
+    found = json.loads((tmp_path / "one" / "advice.json").read_text())
+    assert (listed.what, listed.data) == ("advise", found["updates"]) and listed.headline.startswith(found["words"])
+    with pytest.raises(DataError, match="compares ways by itself"):
+        compare_runs([tmp_path / "one", tmp_path / "two"])
+    assert compare_runs([tmp_path / "one" / "at-00002", tmp_path / "two" / "at-00002"]).comparisons[0].same == 2
 
 
 def test_what_cannot_be_compared_is_said(probes: tuple[Path, Path], tmp_path: Path):

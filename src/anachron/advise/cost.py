@@ -27,7 +27,7 @@ from anachron.evaluate.retrieved import retrieved
 from anachron.io.files import Json, json_fingerprint
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RunFolder
-from anachron.lm.generation import greedy_continuations
+from anachron.lm.generation import greedy_continuations, opened
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import is_plain
 
@@ -131,15 +131,16 @@ def timed_prompts(cases: Sequence[EditCase]) -> list[str]:
 
 
 def _milliseconds(lm: LanguageModel, prompts: Sequence[str]) -> float | None:
-    """The middle one of the times of some prompts; the first is asked once more before. None where one is too long
-    behind what is put before it."""
+    """The middle one of the times of some prompts; the first is asked once more before. None where one, with what is
+    put before it, leaves no room for the tokens that are written."""
+    if lm.context_length is not None and any(
+        len(tokens) + WRITTEN > lm.context_length for tokens in opened(lm, prompts)
+    ):
+        return None
     times = []
     for prompt in [prompts[0], *prompts]:
         started = time.perf_counter()
-        try:
-            greedy_continuations(lm, [prompt], WRITTEN)
-        except TooLongError:
-            return None
+        greedy_continuations(lm, [prompt], WRITTEN)
         times.append(time.perf_counter() - started)
     times = sorted(times[1:])
     return 1000 * times[len(times) // 2]

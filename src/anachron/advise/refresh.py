@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anachron.advise.run import AdviceSettings, Advised, run_advice
-from anachron.core.errors import DataError
+from anachron.core.errors import ConfigError, DataError
 from anachron.data.loaders import load_dataset
 from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import Edit, edited, model_fingerprint
@@ -27,6 +27,7 @@ from anachron.evaluate.editing import edit_from_updates, update_requests
 from anachron.evaluate.results import UNEDITED
 from anachron.io.files import json_fingerprint
 from anachron.io.jobs import Callbacks
+from anachron.io.run_folder import RUN_FILE
 from anachron.lm.model import LanguageModel
 from anachron.probe.check.check import STALE_RECORDS, Check, check
 from anachron.probe.run import ProbeSettings, run_probe
@@ -66,6 +67,7 @@ def refresh(
     Nothing is made where nothing is stale, or where leaving the model as it is is recommended. Raises as its steps.
     """
     callbacks, folder = callbacks or Callbacks(), Path(out)
+    _refuse_others(folder)
     asked = ProbeSettings(format=lm.style.kind)
     before = check(lm, facts, folder / CHECK, settings=asked, callbacks=callbacks)
     if not before.updates.height:
@@ -88,6 +90,15 @@ def refresh(
         after = check(lm, facts, folder / AFTER, settings=asked, callbacks=callbacks)
         run_probe(lm, bundled, folder / BUNDLED_AFTER, asked, callbacks=callbacks)
     return Refreshed(folder, before, cases, advised, chosen, made, after)
+
+
+def _refuse_others(folder: Path) -> None:
+    """Raise `ConfigError` for a folder that holds something else: a refreshed model's has a check within, and is no run
+    itself."""
+    if (folder / RUN_FILE).is_file() or (
+        folder.is_dir() and any(folder.iterdir()) and not (folder / CHECK / RUN_FILE).is_file()
+    ):
+        raise ConfigError(f"{folder} is not empty and holds no refreshed model; choose another --out")
 
 
 def _update(lm: LanguageModel, planned: Planned, cases: CaseSet, folder: Path) -> Edit:

@@ -18,6 +18,7 @@ from anachron.analysis.statistics import CONFIDENCE, interval_cells, korn_grauba
 from anachron.core.errors import DataError
 from anachron.evaluate.results import UNEDITED
 
+ADVICE_FILE = "advice.json"
 MOST_FAILED = 0.1  # share of the updates that a way may fail on and still be recommended
 
 

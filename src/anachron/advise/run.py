@@ -23,7 +23,7 @@ import polars as pl
 
 from anachron.advise.balance import WEIGHTS, balances, checked_weights
 from anachron.advise.cost import Cost, Costs
-from anachron.advise.rule import Advice, advise, summary_of_ways
+from anachron.advise.rule import ADVICE_FILE, Advice, advise, summary_of_ways
 from anachron.analysis.statistics import MIN_CLUSTERS
 from anachron.core.errors import ConfigError, DataError
 from anachron.data.updates.case_records import EditCase, left_alone
@@ -46,7 +46,7 @@ PILOT = 4  # updates that are timed for a budget
 QUESTIONS = 1000  # for which the costs of ways are compared
 ORACLE, ALONE = "oracle", "PROMPT"  # the oracle is the method PROMPT, each update alone
 TOLD = "it is told which update a question is about"
-ADVICE_FILE, WAYS_FILE, PILOT_FILE = "advice.json", "ways.csv", "pilot.json"
+WAYS_FILE, PILOT_FILE = "ways.csv", "pilot.json"
 UPDATES, TEXT_TOKENS = 1000, 2000
 
 
@@ -132,6 +132,7 @@ def run_advice(
     settings, callbacks, folder = settings or AdviceSettings(), callbacks or Callbacks(), Path(out)
     if not cases.cases:
         raise DataError(f"{cases.name} holds no update to advise on ({dict(cases.left_out)} left out)")
+    sizes_of(settings, len(cases.cases))  # what is wrong is said before the folder is begun
     identity = lm.identity() | {
         "what": "advice", "edit_prefix": lm.prefix or None, "updates": cases.name,
         "updates_fingerprint": cases.fingerprint(), "number_of_updates": len(cases.cases), "format": lm.style.kind,

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 SAMPLE = 200  # questions that are timed
 
 
-def steps_of(lm: LanguageModel, facts: "CheckedFacts", measures: Measures, ways: int, evidence: int) -> list[str]:
+def steps_of(
+    lm: LanguageModel, facts: "CheckedFacts", measures: Measures, ways: int, evidence: int, way: str | None = None
+) -> list[str]:
     """The steps in words, one a line, with the times of what is asked: how many facts are stale is not known yet, so
-    those of the advice are for each, by the time that a bundled update takes. measures: of the advice. ways: how many.
-    evidence: how many updates are tried at least.
+    those of the advice are for each, by the time that a bundled update takes. measures: of the advice. ways: how many,
+    leaving the model as it is among them. evidence: how many updates are tried at least. way: the one that makes them
+    whatever the advice.
     """
     asked = with_enough_decoys(facts.data, ALIKE).statements()
     questions = asked.height
@@ -37,9 +40,9 @@ def steps_of(lm: LanguageModel, facts: "CheckedFacts", measures: Measures, ways:
     return [
         f"1. check {counted(facts.data.facts, 'fact')}: {questions:,} questions, {_time(each * questions)}",
         "2. make updates of what is stale (stale.csv)",
-        f"3. try {counted(ways, 'way')} on them{beside}: {_time(tried * ways)} an update and number of updates made "
-        "together, and what making the updates takes; --budget-minutes bounds it",
-        "4. make the updates by the way that is recommended",
+        f"3. try {counted(ways - 1, 'way')} and nothing on them{beside}: {_time(tried * ways)} an update and number of "
+        "updates made together, and what making the updates takes; --budget-minutes bounds it",
+        f"4. make the updates by {way or 'the way that is recommended'}",
         f"5. check the same facts again, {_time(each * questions)}, and {BUNDLED_FACTS} bundled facts before and "
         f"after, {_time(2 * each * bundled)}",
     ]

@@ -73,7 +73,7 @@ def refresh(
     tell_facts(given.data)
     lm = asked.load(model, loading)
     if dry_run:
-        _tell_steps(lm, given, tried, named)
+        _tell_steps(lm, given, tried, named, way)
         return
     prepare = _preparing(lm, tried, needs.or_own_text(model), named, way, model)
     with on_screen().bar(model) as bar:
@@ -103,6 +103,7 @@ def _saved(lm: Any, made: Any, folder: Path) -> bool:
     from anachron.edit.storage import is_edited_model, save_edited_model
 
     if made is None:
+        say(f"no model is saved in {folder}: nothing was changed")
         return False
     if made.prefix or made.passages or made.memories:
         say(f"no model is saved in {folder}: the update is not in weights alone; use it with --edit")
@@ -130,15 +131,17 @@ def _preparing(
     return prepare
 
 
-def _tell_steps(lm: Any, facts: "CheckedFacts", tried: AdviceOptions, named: tuple[str, ...] | None) -> None:
+def _tell_steps(
+    lm: Any, facts: "CheckedFacts", tried: AdviceOptions, named: tuple[str, ...] | None, way: str | None
+) -> None:
     from anachron.advise.steps import steps_of
     from anachron.advise.ways import default_ways
     from anachron.data.updates.cases import MINI_UPDATES, load_cases
 
     like = load_cases(MINI_UPDATES, limit=1)
     measures = tried.settings(like, 1).measures
-    ways = len(named or default_ways(like)) + 1  # one is nothing
-    for line in steps_of(lm, facts, measures, ways, tried.evidence):
+    ways = len({*(named or default_ways(like)), *([way] if way else [])}) + 1  # one is nothing
+    for line in steps_of(lm, facts, measures, ways, tried.evidence, way):
         stdout().print(line, markup=False, soft_wrap=True)
 
 

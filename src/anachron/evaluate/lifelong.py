@@ -95,8 +95,8 @@ def run_lifelong(
     """
     if settings.after[-1] > len(cases.cases):
         raise ConfigError(
-            f"after {settings.after[-1]}: {cases.name} holds {len(cases.cases)} updates; leave that number out, or "
-            "give more updates"
+            f"after {settings.after[-1]}: of {cases.name} there are {len(cases.cases)} updates; leave that number out, "
+            "or give more updates (a higher --limit)"
         )
     more: Json = {"after": list(settings.after), "size": settings.size, "text": None}
     if settings.text is not None:

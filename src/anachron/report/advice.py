@@ -78,19 +78,21 @@ def advice_lines(found: Advised) -> list[str]:
     """The advice in words, the leads that it stands on, parts that are not known of all updates, and which ways were
     not judged, and why."""
     advice = found.advice
-    lines = [f"for {found.size:,} updates: {advice.words}"]
+    lines = [f"for {counted(found.size, 'update')}: {advice.words}"]
     for row in advice.leads.iter_rows(named=True):
         if row["lead"] is not None:
             over = f"{row['lead']:+.2f} ({row['lead_low']:+.2f} to {row['lead_high']:+.2f})"
             lines.append(
-                f"  {in_words(advice.best)} over {in_words(row['way'])}: {over}, on {row['updates']:,} updates"
+                f"  {in_words(advice.best)} over {in_words(row['way'])}: {over}, on {counted(row['updates'], 'update')}"
             )
     if found.size > 1 and (edits := found.summary["edits"]) < MIN_CLUSTERS:
         made = "1 edit" if edits == 1 else f"{edits} edits"
         lines.append(f"  of {made} of {found.size:,} updates: the intervals hold for these, others may differ by more")
     row = found.ways.row(by_predicate=(pl.col("size") == found.size) & (pl.col("way") == UNEDITED), named=True)
     for part in PARTS:
-        if 0 < (known := row[f"{part}_n"]) < (of := row[f"{BALANCE}_n"]):
+        if (known := row[f"{part}_n"]) == 0 and found.summary["weights"][part]:
+            lines.append(f"  {part}: not measured, so it weighs nothing")
+        elif 0 < known < (of := row[f"{BALANCE}_n"]):
             lines.append(f"  {part}: known of {known:,} of {counted(of, 'update')}, and weighed in these alone")
     lines += [f"  not judged: {_way(way)}, {reason}" for way, reason in advice.not_judged.items()]
     return lines

@@ -30,12 +30,14 @@ def refresh_summary(done: Refreshed) -> Json:
         "advice": None if done.advised is None else done.advised.advice.words,
     }  # fmt: skip
     if done.after is None:
-        return about | {"stale_after": len(stale), "updates": _updates(done), "edit": None}
+        present = None if stale else done.before.summary["present"]
+        return about | {"stale_after": len(stale), "updates": _updates(done), "edit": None, "present": present}
     updated = {(name_key(fact["subject"]), name_key(fact["relation"])) for fact in stale}
     changed = _changes(done.folder / CHECK, done.folder / AFTER, set())
     bundled = _changes(done.folder / BUNDLED, done.folder / BUNDLED_AFTER, updated)
     return about | {
         "not_made": list(done.made.about["not_made"]) if done.made else [],
+        "unchanged": done.made.about["unchanged"] if done.made else 0,
         "stale_after": len(done.after.stale), "edit": str(done.folder / UPDATE_FILE), "updates": _updates(done),
         "same_facts": changed, "bundled_facts": bundled, "verdicts_before": done.before.summary["verdicts"],
         "verdicts_after": done.after.summary["verdicts"],
@@ -79,15 +81,22 @@ def refresh_lines(summary: Json) -> list[str]:
     """The summary in words."""
     facts, stale = summary["facts"], summary["stale_before"]
     if not stale:
-        return [f"of {facts:,} facts none is stale in {summary['model']}; there is nothing to update"]
-    after = "" if summary["way"] is None else f"; after the update by {summary['way']} {summary['stale_after']:,} are"
-    lines = [f"of {facts:,} facts {stale:,} were stale in {summary['model']}{after}"]
+        said = ", ".join(f"{count:,} {what}" for what, count in (summary["present"] or {}).items())
+        found = f" (of what holds now: {said})" if said else ""
+        return [f"of {counted(facts, 'fact')} none is stale in {summary['model']}{found}; there is nothing to update"]
+    after = "" if summary["way"] is None else f"; after the update by {summary['way']}: {summary['stale_after']:,}"
+    lines = [f"stale in {summary['model']}: {stale:,} of {counted(facts, 'fact')}{after}"]
     if summary["advice"]:
         lines.append(f"advice: {summary['advice']}")
     if summary["way"] is None:
         return [*lines, "nothing was changed"]
     if summary["not_made"]:
         lines.append(f"{counted(len(summary['not_made']), 'update')} could not be made: {summary['not_made'][0]}")
+    if summary["unchanged"]:
+        lines.append(
+            f"{counted(summary['unchanged'], 'stale fact')} not updated: the new object is the old one or another name "
+            "of it"
+        )
     for name, what in (("same_facts", "your facts"), ("bundled_facts", "bundled facts beside them")):
         found = summary[name]
         counts = ", ".join(f"{count} {change}" for change, count in sorted(found["changes"].items())) or "none changed"

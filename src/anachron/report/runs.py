@@ -9,8 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from anachron.advise.rule import ADVICE_FILE
 from anachron.analysis.metrics import check_scores, fact_metrics
+from anachron.analysis.plots.words import counted
 from anachron.core.errors import DataError
+from anachron.evaluate.results import method_label
 from anachron.evaluate.summaries import of_edits
 from anachron.io.files import Json, parse_json, read_json
 from anachron.io.run_folder import RUN_FILE, Kind, kind_in, read_record, read_recorded
@@ -78,6 +81,8 @@ class Kept:
             return "horizon"
         if kind_in(self.record) is Kind.EDITS:
             return "evaluate"
+        if kind_in(self.record) is Kind.ADVICE:
+            return "advise"
         killed = self.record["status"] != "done" and "sampling" in settings
         return "check" if CHECK_SUMMARY in self.files or killed else "probe"
 
@@ -146,7 +151,7 @@ def _listed(run: Place) -> ListedRun:
 def describe_run(run: Place, kept: Kept) -> ListedRun:
     """What a run is. Raises `DataError` where what it found is damaged."""
     settings, done = kept.settings, kept.record["status"] == "done"
-    data = settings.get("updates" if kept.what == "evaluate" else "dataset", "")
+    data = settings.get("updates" if kept.what in ("evaluate", "advise") else "dataset", "")
     numbers, words = _found(kept) if done else ({}, "not done: repeat its command to go on")
     model = settings.get("label") or Path(str(settings.get("model"))).name
     when = kept.record.get("finished" if done else "started")
@@ -175,6 +180,8 @@ def _found(kept: Kept) -> tuple[Json, str]:
         return _of_answers(kept.json(ANSWERS_SUMMARY))
     if kept.what == "evaluate":
         return _of_edits(kept)
+    if kept.what == "advise":
+        return _of_advice(kept.json(ADVICE_FILE))
     return _of_scores(kept.table(SCORES_FILE)) if SCORES_FILE in files and kept.what == "probe" else ({}, "")
 
 
@@ -210,15 +217,23 @@ def _of_horizon(summary: Json) -> tuple[Json, str]:
     return {"told": True, **half}, f"learned until {half['date']} ({half['low']} to {half['high']})"
 
 
+def _of_advice(summary: Json) -> tuple[Json, str]:
+    numbers = {name: summary[name] for name in ("recommended", "separated", "size")}
+    return numbers, f"{summary['words']}; {counted(summary['tried'], 'update')}"
+
+
 def _of_edits(kept: Kept) -> tuple[Json, str]:
     """Of each method the share of updates after which the new object is preferred; of lifelong editing the methods."""
     names = [name for name in kept.files if name.endswith(".parquet") and "/" not in name]
     tables = {name.removesuffix(".parquet"): kept.table(name) for name in names}
-    count = f"{kept.settings['number_of_updates']:,} updates"
+    count = counted(kept.settings["number_of_updates"], "update")
     if "stages" in tables:
         return {}, f"{', '.join(kept.record['methods'])} as edits accumulate; {count}"
     summary = of_edits(tables)[1]
-    efficacy = dict(summary.select("method", "efficacy_success").iter_rows())
+    label = method_label()
+    if summary["scenario"].n_unique() > 1:
+        label = pl.format("{} ({})", label, "scenario").alias("method")
+    efficacy = dict(summary.select(label, "efficacy_success").iter_rows())
     words = ", ".join(f"{method} {percent(share, 0)} %" for method, share in efficacy.items())
     return {"efficacy_success": efficacy}, f"efficacy {words}; {count}"
 

@@ -13,7 +13,7 @@ import polars as pl
 from anachron.analysis.metrics import check_scores, fact_metrics
 from anachron.analysis.statistics import korn_graubard_difference, sign_flips
 from anachron.core.errors import ConfigError, DataError
-from anachron.evaluate.results import UNEDITED
+from anachron.evaluate.results import UNEDITED, method_label
 from anachron.evaluate.summaries import of_edits
 from anachron.io.files import Json
 from anachron.probe.ask.run import FACTS_FILE, read_answer_run
@@ -132,6 +132,8 @@ def _facts_of(folder: Path) -> list[RunFacts]:
         raise DataError(f"{folder}: the run is not finished; repeat its command to go on")
     if kept.what == "evaluate":
         return _of_edits(folder)
+    if kept.what == "advise":
+        raise DataError(f"{folder} compares ways by itself (advice.json, ways.csv); name its runs of evaluate, at-*")
     name, files = str(kept.settings["label"]), kept.files
     if f"../{CHANGES_FILE}" in files:
         return [RunFacts(name, kept.what, _of_changes(read_preferences(kept.table(f"../{CHANGES_FILE}"))))]
@@ -208,7 +210,8 @@ def _of_edits(folder: Path) -> list[RunFacts]:
     names, _, _ = names_of_updates(record["settings"])
     model = Path(str(record["settings"]["model"])).name
     made = []
-    for (method,), rows in of_edits(tables)[0].filter(pl.col("method") != UNEDITED).group_by("method"):
+    metrics = of_edits(tables)[0].filter(pl.col("method") != UNEDITED).with_columns(method_label())
+    for (method,), rows in metrics.group_by("method"):
         won = pl.col("efficacy_success") == 1
         state = pl.when(won).then(pl.lit("new preferred")).when(~won).then(pl.lit("old preferred"))
         named = pl.col("case_id").replace_strict(names, default=pl.col("case_id"), return_dtype=pl.String)

@@ -123,7 +123,8 @@ def check(name: str, table: pl.DataFrame, *columns: str, made_by: str = "anachro
     rows = table.filter(pl.all_horizontal(pl.col(c).cast(pl.Float64).is_finite().fill_null(False) for c in columns))
     if not rows.height:
         raise DataError(
-            f"figure {name}: nothing to draw; none of the {table.height} rows has a number in {', '.join(columns)}"
+            f"figure {name}: nothing to draw; none of the {table.height} rows has a number in each of "
+            f"{', '.join(columns)}"
         )
     return rows
 

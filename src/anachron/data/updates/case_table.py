@@ -109,7 +109,9 @@ def case_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Cas
     refuse([*faults, *_conflicts(read)])
     unchanged = frozenset(number for number, (values, _) in read.items() if _is_unchanged(values))
     if len(unchanged) == len(read):
-        raise DataError(f"no updates: in each of {len(read):,} rows the new object is the old one, {UNCHANGED}")
+        raise DataError(
+            f"no updates: in each row ({len(read):,}) the new object is the old one or another name of it, {UNCHANGED}"
+        )
     subjects = {name_key(values["subject"]) for values, _ in read.values()}
     return CaseTable(tuple(_records(read.values(), subjects)), unchanged, notices.told())
 

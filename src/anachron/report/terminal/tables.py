@@ -11,6 +11,7 @@ from anachron.analysis.findings import points, widest
 from anachron.analysis.metrics import RUN_KEYS
 from anachron.analysis.plots.charts import NAMES
 from anachron.analysis.plots.style import run_labels
+from anachron.analysis.plots.words import counted
 from anachron.data.card import PUBLISHED_STATISTICS, number
 from anachron.report.numbers import percent, share_cells
 from anachron.report.table import Column, Table
@@ -56,7 +57,7 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
 def crossed_words(row: Mapping[str, Any]) -> str:
     """What a row of the table ``crossed`` says, in a line."""
     share, ends = share_cells(row, ["crossed"])
-    pairs = f"{row['pairs']:,} pairs of objects"
+    pairs = f"{counted(row['pairs'], 'pair')} of objects"
     said = f"crossed matches by {row['granularity']}: {share} % won ({ends}) of {pairs}; any preference wins half"
     if not row.get("dates"):  # none, or a summary from before they were counted
         return said
@@ -70,9 +71,10 @@ def crossed_words(row: Mapping[str, Any]) -> str:
 def decoy_words(row: Mapping[str, Any]) -> str:
     """What a row of the table ``decoys`` says, in a line."""
     gap, low, high = (points(row[name]) for name in ("difference", "difference_low", "difference_high"))
+    own = percent(row["decoy_win_rate"] + row["difference"])  # of all facts W may be another one
     return (
-        f"W of decoys under the same dates: {percent(row['decoy_win_rate'])} %; the facts' is {gap} points from it "
-        f"({low} to {high}). Of two years decoys prefer the later in {percent(row['later'], 0)} %"
+        f"W of decoys under the same dates: {percent(row['decoy_win_rate'])} %, of the facts that have decoys {own} %: "
+        f"{gap} points ({low} to {high}). Of two years decoys prefer the later in {percent(row['later'], 0)} %"
     )
 
 
