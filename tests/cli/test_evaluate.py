@@ -367,7 +367,7 @@ def test_killed_lifelong_editing_goes_on_with_the_same_command(updates: Path, tm
         (["--after", "2,4", "--mode", "batch", "--size", "2"], "for the mode sequential only"),
         (["--after", "1,2", "--mode", "sequential", "--size", "2"], "after 1: not a multiple of size 2"),
         (["--after", "2,1", "--mode", "batch"], "give increasing numbers"),
-        (["--after", "1,9", "--mode", "batch", "--no-covariance"], "holds 3 updates; leave that number out"),
+        (["--after", "1,9", "--mode", "batch", "--no-covariance"], "there are 3 updates; leave that number out"),
         (["--text", "mini"], "go with --after"),
         (["--after", "1", "--mode", "batch", "--text", "no.txt"], "no such file"),
     ],
