@@ -328,7 +328,8 @@ def test_rows_that_change_nothing_are_left_out_and_counted(load, tmp_path):
     assert found.left_out == {"nothing to change": 1} and [case.case_id for case in found.cases] == ["1", "2"]
     (record,) = select_records(found.name, ["2"])
     assert record["subject"]["label"] == "Peru"
-    assert "in each row (2) the new object is the old one or another name of it, nothing to change" in refused(load, *same)
+    all_same = "in each row (2) the new object is the old one or another name of it, nothing to change"
+    assert all_same in refused(load, *same)
     limited = load(*same, MERZ, {"subject": "Peru", "prompt": "{} is", "old": "a", "new": "b"}, limit=1)
     assert limited.left_out == {"nothing to change": 2, "beyond the limit": 1}
 
