@@ -109,7 +109,7 @@ def test_updates_are_those_of_two_dumps(server, tmp_path, topic, items, populari
 
 @pytest.mark.full
 def test_a_killed_command_goes_on(server, tmp_path):
-    """Killed at four requests of its way: the same bytes, and at most the answer on its way asked for again."""
+    """Killed at some requests of its way: the same bytes, and for each kill at most the answer on its way once more."""
     words = ["build", "updates", "--topic", QUERY, "--old-date", OLD, "--new-date", NEW, *options(server)]
     assert run(*words, "--out", tmp_path / "whole" / "u.parquet") == 0
     whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").glob("u.*parquet")}
@@ -117,7 +117,8 @@ def test_a_killed_command_goes_on(server, tmp_path):
     shutil.rmtree(tmp_path / "cache")
     server.fail()
     out = tmp_path / "killed" / "u.parquet"
-    for at in range(1, requests.total(), requests.total() // 4):
+    kills = range(1, requests.total(), requests.total() // 4)  # four, or five where a rest is left
+    for at in kills:
         with subprocess.Popen(
             [sys.executable, "-m", "anachron", *words, "--out", out], stderr=subprocess.DEVNULL
         ) as one:
@@ -128,7 +129,7 @@ def test_a_killed_command_goes_on(server, tmp_path):
     assert {path.name: path.read_bytes() for path in out.parent.glob("u.*parquet")} == whole
     asked = Counter(one.key for one in server.requests())
     assert asked.keys() == requests.keys()
-    assert (asked - requests).total() <= 4
+    assert (asked - requests).total() <= len(kills)
 
 
 def test_a_query_is_asked_once_and_both_days_have_its_items(server, tmp_path):
