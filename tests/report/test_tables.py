@@ -7,7 +7,7 @@ from rich.console import Console
 
 from anachron.report.numbers import interval, p_value, percent
 from anachron.report.terminal.listings import dataset_table
-from anachron.report.terminal.tables import audit_table, decoy_and_crossed_lines, summary_table
+from anachron.report.terminal.tables import audit_table, decoy_and_crossed_lines, decoy_words, summary_table
 
 
 def shown(table):
@@ -114,3 +114,13 @@ def test_crossed_matches_are_told_at_the_granularity_of_most_successions():
         "by anyway; chance 33.3 %"
     )
     assert [*decoy_and_crossed_lines({})] == []
+
+
+def test_the_difference_to_decoys_is_that_of_the_numbers_beside_it():
+    """W of all facts, which is told elsewhere, may be another one: not every fact has decoys."""
+    row = {
+        "win_rate": 0.662, "decoy_win_rate": 0.673, "difference": 0.184, "difference_low": -0.1, "difference_high": 0.4,
+        "later": 0.5,
+    }  # fmt: skip
+    told = decoy_words(row)
+    assert "decoys under the same dates: 67.3 %, of the facts that have decoys 85.7 %: +18.4 points" in told
