@@ -12,6 +12,7 @@ from anachron.cli.main import run_command
 from anachron.data.bundled.mini_updates import mini_replacements
 from anachron.data.updates.cases import load_cases
 from anachron.report.advice import PAGE
+from anachron.report.refreshed import refresh_lines
 
 SUBJECTS = ("CERN", "Louvre", "McDonald's", "Japan")
 OPTIONS = ["--as-of", "2024-12-31", "--ways", "RETRIEVAL,FT", "--set", "evidence=0", "--set", "fluency_tokens=0"]
@@ -76,18 +77,20 @@ def test_a_folder_with_something_else_is_refused(
 def test_what_is_not_known_and_what_has_nothing_to_change_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No fact is stale; and one whose new object has the old one among its names."""
-    head = "subject,relation,object,start,end,object_aliases\n"
-    rows = "Ruritania,head of state,{},{},{},{}\n"
-    new = head + rows.format("Rudolf", 1990, "2004-12-31", "") + rows.format("Michael", "2005-01-01", "", "")
-    (tmp_path / "new.csv").write_text(new)
+    """No fact is stale: of a single one nothing else can be said."""
+    (tmp_path / "new.csv").write_text("subject,relation,object,start,end\nCERN,director / manager,X,2016-01-01,\n")
     options = ["--as-of", "2024-12-31", "--ways", "PROMPT", "--set", "evidence=0", "--set", "fluency_tokens=0"]
     words = ["refresh", "demo", "--facts", str(tmp_path / "new.csv"), "--out", str(tmp_path / "new"), *options]
     assert run_command([*words, "--save-model", str(tmp_path / "model")], False) == 0
     told = capsys.readouterr()
     summary = json.loads((tmp_path / "new" / "refresh.json").read_text())
-    if not summary["stale_before"]:
-        assert f"(of what holds now: {next(iter(summary['present'].values()))} " in told.out
+    assert summary["stale_before"] == 0 and summary["present"]
+    counts = ", ".join(f"{count} {what}" for what, count in summary["present"].items())
+    assert f"(of what holds now: {counts})" in " ".join(told.out.split())
+    changed = {"changes": {}, "difference": None, "lost": []}
+    done = {"facts": 3, "stale_before": 2, "stale_after": 1, "model": "demo", "way": "FT", "advice": None,
+            "not_made": [], "unchanged": 1, "same_facts": changed, "bundled_facts": changed}  # fmt: skip
+    assert "1 stale fact not updated: the new object is the old one or another name of it" in refresh_lines(done)
     assert "no model is saved" in told.err + told.out and not (tmp_path / "model").exists()
 
 

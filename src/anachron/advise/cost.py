@@ -5,7 +5,7 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import inf, isfinite
@@ -17,7 +17,7 @@ from anachron.core.errors import TooLongError
 from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import Edit, edited, identified, owner_of
 from anachron.edit.corpus import Corpus
-from anachron.edit.failures import failure_of
+from anachron.edit.failures import each_or_failure
 from anachron.edit.methods import method_named
 from anachron.edit.plan import Planned
 from anachron.evaluate.joint_edits import JointEdit, make_batch
@@ -63,12 +63,7 @@ class Cost:
 
 def cost_of_unedited(lm: LanguageModel, prompts: Sequence[str], text: HeldText | None) -> Cost:
     """prompts: the questions that are timed, the same for all ways (`timed_prompts`)."""
-    try:
-        return Cost(0.0, 0, _milliseconds(lm, prompts), True, _perplexity(lm, text))
-    except Exception as error:
-        if (failure := failure_of(error)) is None:
-            raise
-        return Cost(reason=str(failure))
+    return _or_reason(lambda: Cost(0.0, 0, _milliseconds(lm, prompts), True, _perplexity(lm, text)))
 
 
 def made_at_cost(
@@ -88,16 +83,21 @@ def made_at_cost(
         return joint, Cost(reason=next(iter(joint.failed.values()), "no update could be made"))
     method = method_named(planned.method)
     takes_back = not any(part.changes_weights for part in method.parts or (method,))
-    took = None if takes_longer(lm, joint.edit) else unedited.milliseconds
-    try:
+    known = None if takes_longer(lm, joint.edit) else unedited.milliseconds
+
+    def measured() -> Cost:
         with edited(lm, joint.edit, check=False):
-            took = _milliseconds(lm, prompts) if took is None else took
+            took = _milliseconds(lm, prompts) if known is None else known
             reads = None if joint.edit.passages else _perplexity(lm, text)  # running text is shown no passages
-        return joint, Cost(seconds, memory.bytes, took, takes_back, reads, _found(joint, planned, cases))
-    except Exception as error:
-        if (failure := failure_of(error)) is None:
-            raise
-        return joint, Cost(reason=str(failure))
+        return Cost(seconds, memory.bytes, took, takes_back, reads, _found(joint, planned, cases))
+
+    return joint, _or_reason(measured)
+
+
+def _or_reason(measured: Callable[[], Cost]) -> Cost:
+    """What is measured, or why it could not be."""
+    (cost,) = each_or_failure(lambda _: [measured()], [None])
+    return cost if isinstance(cost, Cost) else Cost(reason=str(cost))
 
 
 def takes_longer(lm: LanguageModel, edit: Edit) -> bool:

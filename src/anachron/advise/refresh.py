@@ -93,11 +93,10 @@ def refresh(
 
 
 def _refuse_others(folder: Path) -> None:
-    """Raise `ConfigError` for a folder that holds something else: a refreshed model's has a check within, and is no run
-    itself."""
-    if (folder / RUN_FILE).is_file() or (
-        folder.is_dir() and any(folder.iterdir()) and not (folder / CHECK / RUN_FILE).is_file()
-    ):
+    """Raise `ConfigError` for a folder that holds something else: a refreshed model's has a check within, even where it
+    was killed at once, and is no run itself."""
+    taken = folder.is_dir() and any(folder.iterdir()) and not (folder / CHECK).is_dir()
+    if taken or (folder / RUN_FILE).is_file():
         raise ConfigError(f"{folder} is not empty and holds no refreshed model; choose another --out")
 
 
