@@ -141,9 +141,9 @@ class Handler(http_server.Handler):
             end = min(end, start + fault.after)
         for position in range(start, end, 1 << 14):
             block = file.data[position : min(position + (1 << 14), end)]
-            self.wfile.write(block)
-            with self.server.lock:
+            with self.server.lock:  # before it goes: a client that has all of it may be done before this thread is
                 file.sent += len(block)
+            self.wfile.write(block)
             if file.pace:
                 time.sleep(file.pace)
         self.wfile.flush()

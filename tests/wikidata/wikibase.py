@@ -30,7 +30,7 @@ import sys
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -202,6 +202,7 @@ class Wikibase(http_server.Server):
 
 class Handler(http_server.Handler):
     server: Wikibase
+    under_way = False
 
     def do_GET(self) -> None:
         place = urlsplit(self.path)
@@ -217,14 +218,28 @@ class Handler(http_server.Handler):
             params["query"] = content.decode()
         headers = {name.lower(): value for name, value in self.headers.items()}
         fault = self.server.noted(Request(self.command, path, params, headers))
+        self.under_way = True
         try:
             self.server.never.wait(self.server.pace)
             self.answer(path, params, fault)
         finally:
-            with self.server.lock:
-                self.server.under_way -= 1
+            self.over()
 
     do_POST = do_HEAD = do_GET
+
+    def over(self) -> None:
+        """Count a request as answered: before its client can know, who may be at its next one before this thread is."""
+        with self.server.lock:
+            self.server.under_way -= self.under_way
+            self.under_way = False
+
+    def begin(self, status: int, headers: Mapping[str, str | None]) -> None:
+        self.over()
+        super().begin(status, headers)
+
+    def drop(self) -> None:
+        self.over()
+        super().drop()
 
     def answer(self, path: str, params: dict[str, str], fault: Fault | None) -> None:
         kind = None if fault is None else fault.kind
