@@ -137,10 +137,21 @@ def test_the_advice_alone_changes_nothing_where_nothing_is_shown(
     assert all(row["new"] in (out / PAGE).read_text() for row in found["updates"])
 
 
-def test_a_way_that_is_none_is_refused_at_once(facts: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["refresh", "demo", "--facts", str(facts), "--out", str(facts.parent / "none"), "--ways", "MAGIC"]
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--ways", "MAGIC"], "MAGIC"),
+        (["--ways", "PROMPT,prompt"], "the methods PROMPT, PROMPT are not all different"),
+        (["--ways", "PROMPT", "--way", "MEND"], "MEND needs its trained network"),
+        (["--way", "MEND with RETRIEVAL"], "MEND needs its trained network"),
+    ],
+)
+def test_a_way_that_is_none_is_refused_at_once(
+    options: list[str], told: str, facts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["refresh", "demo", "--facts", str(facts), "--out", str(facts.parent / "none"), *options]
     assert run_command(words, False) == 2
-    assert "MAGIC" in capsys.readouterr().err and not (facts.parent / "none").exists()
+    assert told in " ".join(capsys.readouterr().err.split()) and not (facts.parent / "none").exists()
 
 
 @pytest.mark.full

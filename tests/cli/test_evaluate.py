@@ -148,6 +148,13 @@ def test_updates_that_cannot_be_asked_for(
     assert "warning: 1 of 3 updates are left out" in said and "making 2 updates" in said
     assert run(*command, "--updates", write(tmp_path / "none.json", [bad]), "--skip", "--overwrite") == 2
     assert "none of its 1 updates can be made" in capsys.readouterr().err
+    endless = [o | {"label": "Paris " * 300 + "Paris"} for o in rows[0]["objects"] if o["decision"] == "new"]
+    long = write(tmp_path / "long.json", [*rows[1:], rows[0] | {"objects": endless, "case_id": 98}])
+    assert run(*command, "--updates", long, "--overwrite") == 2
+    said = capsys.readouterr().err
+    assert "1 of 3 updates cannot be made, for instance: update 98: an update's text has" in said and "--skip" in said
+    assert run(*command, "--updates", long, "--skip", "--overwrite") == 0
+    assert "making 2 updates" in capsys.readouterr().err
     out = tmp_path / "run"
     assert run("evaluate", "demo", "--updates", mixed, "--methods", "ROME", "--out", out, *ROME, *QUICK, "--json") == 0
     printed, said = capsys.readouterr()

@@ -41,6 +41,7 @@ from anachron.lm.spans import Encoded
 from anachron.report.edits.evaluated import report_evaluation
 from anachron.report.tracking import log_to
 from support.edit_models import killed_after, make_edit_lm
+from support.tiny_models import make_tokenizer
 
 NO_EDIT = ""
 ERASES = "The king of {} is Cato. "  # what PROMPT puts before every prompt
@@ -64,8 +65,10 @@ class TableModel:
 
     def __post_init__(self) -> None:
         self.device = torch.device("cpu")
+        self.tokenizer = make_tokenizer("gpt2")
         config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(model_type="table"))
-        self.model = SimpleNamespace(config=config)
+        embeddings = SimpleNamespace(weight=torch.zeros(len(self.tokenizer), 1))
+        self.model = SimpleNamespace(config=config, get_input_embeddings=lambda: embeddings)
 
     def fingerprint(self, weights: str | None = None) -> str:
         return "table"

@@ -250,6 +250,16 @@ def test_measured_together_is_measured_one_at_a_time(lm: LanguageModel, method: 
             assert {name: mine[name] for name in other} == pytest.approx(other, rel=1e-4)
 
 
+@pytest.mark.parametrize("method", ["FT", "ROME", "PROMPT"])
+def test_one_too_long_for_the_model_fails_alone_in_a_batch(lm: LanguageModel, method: str, tmp_path: Path):
+    settings, long = replace(SETTINGS, mode="batch"), case(9, "France", new=("Paris, France. " * 200).strip())
+    found = run_evaluation(lm, cases(long), planned(lm, method), tmp_path / "with", settings).tables
+    wanted = run_evaluation(lm, cases(), planned(lm, method), tmp_path / "without", settings).tables
+    (failure,) = found["updates"].filter(pl.col("status") == "failed").to_dicts()
+    assert failure["case_id"] == "case 9" and "tokens, more than the" in failure["reason"]
+    assert_frame_equal(found["targets"].filter(pl.col("case_id") != "case 9"), wanted["targets"], abs_tol=1e-5)
+
+
 def test_a_batch_is_one_edit_for_all_its_updates(lm: LanguageModel, tmp_path: Path):
     settings = replace(SETTINGS, mode="batch", size=2)
     result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", settings)

@@ -23,7 +23,7 @@ from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import Edit, edited, model_fingerprint
 from anachron.edit.plan import Planned
 from anachron.edit.storage import load_edit, save_edit
-from anachron.evaluate.editing import edit_from_updates, update_requests
+from anachron.evaluate.editing import edit_from_updates, readable, update_requests
 from anachron.evaluate.results import UNEDITED
 from anachron.io.files import json_fingerprint
 from anachron.io.jobs import Callbacks
@@ -104,7 +104,7 @@ def _update(lm: LanguageModel, planned: Planned, cases: CaseSet, folder: Path) -
     """The edit in the file where it is the one that is wanted, so that what follows goes on; else it is made, and what
     was measured under another one is removed."""
     path = folder / UPDATE_FILE
-    requests = update_requests(cases, planned.label, skip=True)
+    requests = readable(lm, update_requests(cases, planned.label, skip=True), planned.label, skip=True)
     wanted = json_fingerprint(
         planned.identity()
         | {"updates": requests.cases.fingerprint(), "model": model_fingerprint(lm), "format": lm.style.kind}

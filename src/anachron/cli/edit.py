@@ -68,8 +68,9 @@ def edit(
         choice = _recommended(lm, cases, needs, model, save_model)
     choice.check_scenarios(cases)
     requests = editing.update_requests(cases, choice.methods[0], skip=skip)
-    _tell_left_out(requests)
     lm = lm or asked.load(model, loading)
+    requests = editing.readable(lm, requests, choice.methods[0], skip=skip)
+    _tell_left_out(requests)
     (planned,), tuned = needs.prepare(lm, choice, cases, quiet=json_)
     if not json_:
         say(f"{planned.printed_name}: making {counted(len(requests.asked), 'update')}; settings: {planned.source}")

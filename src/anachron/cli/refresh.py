@@ -92,7 +92,8 @@ def _checked(
 
     way = None if way is None else label_of(*parse_method(way))
     named = None if tried.ways is None else tuple(label_of(*parse_method(name)) for name in split_commas(tried.ways))
-    needs.choose(tuple(dict.fromkeys([*(named or ("PROMPT",)), *([way] if way else [])])), model)
+    asked = named or ("PROMPT",)
+    needs.choose((*asked, *([way] if way and way not in asked else [])), model)
     tried.fixed()
     return named, way
 

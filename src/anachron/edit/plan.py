@@ -80,9 +80,7 @@ def plan_edits(
 
     Raises `ConfigError`, `ModelError` and `DataError` for whatever would fail on every update.
     """
-    wanted = [parse_method(text) for text in methods]
-    if len(set(wanted)) != len(wanted):
-        raise ConfigError(f"the methods {', '.join(label_of(*one) for one in wanted)} are not all different")
+    wanted = wanted_methods(methods, network=network is not None)
     names = [name for name, _ in wanted]
     settable = {one.name for name in names for one in method_named(name).parts or (method_named(name),)}
     unknown = [name for name in changes or {} if method_named(name).name not in settable]
@@ -113,6 +111,21 @@ def parse_method(text: str) -> tuple[str, Variant]:
     """
     name, variant = split_label(text)
     return method_named(name).name, variant
+
+
+def wanted_methods(methods: Sequence[str], *, network: bool) -> list[tuple[str, Variant]]:
+    """`parse_method` of each. Raises `ConfigError` where one is unknown or named twice, or needs a trained network and
+    none is given (``network``)."""
+    wanted = [parse_method(text) for text in methods]
+    if len(set(wanted)) != len(wanted):
+        raise ConfigError(f"the methods {', '.join(label_of(*one) for one in wanted)} are not all different")
+    for name, _ in wanted:
+        for part in method_named(name).parts or (method_named(name),):
+            if part.needs_network and not network:
+                raise ConfigError(
+                    f"{part.name} needs its trained network: train one with anachron train-mend, give it with --mend"
+                )
+    return wanted
 
 
 def _ready(planned: Planned, modules: Sequence[str], collected: Mapping[str, SecondMoment] | None) -> Planned:
@@ -157,8 +170,6 @@ def _planned(
             if other in set_by_hand:
                 raise ConfigError(f"{name}.{one} counts only while {name}.{other} is null; set one of the two")
             settings = replace(settings, **{other: None})
-    if method.needs_network and network is None:
-        raise ConfigError(f"{name} needs its trained network: train one with anachron train-mend, give it with --mend")
     if method.needs_network and network is not None:
         settings, source = network.settings, "of the trained network"
     for layer in _layers(settings):

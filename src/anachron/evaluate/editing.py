@@ -20,11 +20,11 @@ from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit
 from anachron.edit.methods import check_scenarios, method_named
 from anachron.edit.methods.mend import MendNetwork
-from anachron.edit.plan import GIVE_TEXT, Planned, parse_method, plan_edits
+from anachron.edit.plan import GIVE_TEXT, Planned, parse_method, plan_edits, wanted_methods
 from anachron.edit.recommend import Had, Situation
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.old_and_new import BESIDE, before_and_after, preferences
-from anachron.evaluate.requests import askable, changes_nothing, without_conflicts
+from anachron.evaluate.requests import askable, changes_nothing, unreadable, without_conflicts
 from anachron.evaluate.untouched import ask_untouched, untouched_counts, untouched_facts
 from anachron.io.cache import cache_folder
 from anachron.io.files import Json, read_text
@@ -120,7 +120,8 @@ def choose_methods(
     mend: the file of MEND's trained network.
     passages: a file of a user's own passages, for RETRIEVAL; see `read_passages`.
 
-    Raises `ConfigError` if no method is given, one is unknown, or options do not go together.
+    Raises `ConfigError` if no method is given, one is unknown, named twice or lacks its network, or options do not go
+    together.
     """
     if not methods:
         raise ConfigError("no method is named; give at least one, such as ROME")
@@ -131,8 +132,7 @@ def choose_methods(
     if corpus == IMPORTED and tokens is not None:
         raise ConfigError(f"--corpus-tokens {tokens}: what was imported is read as it is; leave it out")
     check_settings(precision="float64", regularise=regularise)
-    for name in methods:
-        parse_method(name)
+    wanted_methods(methods, network=mend is not None)
     return MethodChoice(
         methods=tuple(methods), changes=changes or {}, sites=sites or {},
         corpus=None if corpus in (None, AUTO, IMPORTED) else open_corpus(corpus), own_text=corpus == AUTO,
@@ -225,15 +225,31 @@ def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> Updat
     possible, failures = askable(changing, name, variant)
     asked, conflicts = without_conflicts(possible)
     left_out = [*(str(failure.reason) for failure in failures), *conflicts]
-    if left_out and not skip:
-        raise DataError(
-            f"{len(left_out)} of {len(cases.cases)} updates cannot be made, for instance: {left_out[0]}; fix them, or "
-            "leave them out with --skip"
-        )
-    if not asked:
-        raise DataError(f"{cases.name}: none of its {len(cases.cases)} updates can be made")
     unchanged = len(cases.cases) - len(changing) + cases.left_out.get(UNCHANGED, 0)
-    return UpdateRequests(cases, asked, left_out, unchanged)
+    return _left_out(UpdateRequests(cases, asked, left_out, unchanged), skip)
+
+
+def readable(lm: LanguageModel, updates: UpdateRequests, method: str, *, skip: bool = False) -> UpdateRequests:
+    """Without those that the model cannot be given (`anachron.evaluate.requests.unreadable`). Raises as
+    `update_requests`, which needs no model."""
+    name, _ = parse_method(method)
+    reasons = unreadable(lm, updates.asked, name)
+    asked = [one for one in updates.asked if one[0].case_id not in reasons]
+    left_out = [f"update {case}: {reason}" for case, reason in reasons.items()]
+    return _left_out(replace(updates, asked=asked, left_out=[*updates.left_out, *left_out]), skip)
+
+
+def _left_out(updates: UpdateRequests, skip: bool) -> UpdateRequests:
+    """As they are. Raises `DataError` where nothing is asked, and without ``skip`` where anything is left out."""
+    total = len(updates.cases.cases)
+    if updates.left_out and not skip:
+        raise DataError(
+            f"{len(updates.left_out)} of {total} updates cannot be made, for instance: {updates.left_out[0]}; fix "
+            "them, or leave them out with --skip"
+        )
+    if not updates.asked:
+        raise DataError(f"{updates.cases.name}: none of its {total} updates can be made")
+    return updates
 
 
 def edit_from_updates(lm: LanguageModel, planned: Planned, updates: UpdateRequests) -> Edit:

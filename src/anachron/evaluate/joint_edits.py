@@ -16,7 +16,7 @@ from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.edit.tensors import DELETE
-from anachron.evaluate.requests import askable
+from anachron.evaluate.requests import askable, unreadable
 from anachron.io.jobs import Warn
 from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
@@ -103,9 +103,11 @@ def make_sequence(
 
 
 def make_batch(lm: LanguageModel, planned: Planned, cases: Sequence[EditCase]) -> JointEdit:
-    """All updates that can be asked for in one edit, each with its share of the seconds."""
+    """All updates that can be asked for and that the model can read in one edit, each with its share of the seconds."""
     asked, unaskable = askable(cases, planned.method, planned.variant)
     reasons = {result.case_id: result.reason or "" for result in unaskable}
+    reasons |= unreadable(lm, asked, planned.method)
+    asked = [one for one in asked if one[0].case_id not in reasons]
     if not asked:
         return JointEdit(Edit(model=model_fingerprint(lm)), {}, reasons)
     edit = joint_edit(lm, planned, [request for _, requests in asked for request in requests])

@@ -14,10 +14,12 @@ from anachron.core.labels import PLAIN, Variant
 from anachron.core.sameness import name_key, same_name
 from anachron.data.updates.case_records import EditCase
 from anachron.edit.methods import method_named, why_unsupported
-from anachron.edit.requests import EditRequest
+from anachron.edit.passes.forward import checked_ids
+from anachron.edit.requests import EditRequest, mark, mark_targets
 from anachron.evaluate.case_results import CaseResult, failed
 from anachron.evaluate.measures.dated import with_date
 from anachron.evaluate.meto import meto_requests
+from anachron.lm.model import LanguageModel
 
 
 def requests_of(case: EditCase, method: str, variant: Variant = PLAIN) -> list[EditRequest]:
@@ -83,6 +85,20 @@ def askable(
 
 
 Asked = tuple[EditCase, list[EditRequest]]
+
+
+def unreadable(lm: LanguageModel, asked: Sequence[Asked], method: str) -> dict[str, str]:
+    """Why a model cannot be given an update, by the update's id, for those that it cannot: its sentence is longer than
+    the model reads, or has no token where the method needs one. In one edit of many, it would be the failure of all."""
+    marked = mark if method_named(method).needs_subject else mark_targets
+    reasons = {}
+    for case, requests in asked:
+        try:
+            for request in requests:
+                checked_ids(lm.model, marked(lm.tokenizer, [request], style=lm.style))
+        except DataError as error:
+            reasons[case.case_id] = str(error)
+    return reasons
 
 
 def changes_nothing(case: EditCase) -> bool:

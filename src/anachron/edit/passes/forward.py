@@ -56,7 +56,13 @@ def batch(model: Any, marked: Sequence[Marked]) -> Texts:
 
 
 def batch_ids(model: Any, texts: Sequence[ScoredText]) -> torch.Tensor:
-    """Texts as they are fed, (texts, length). Raises `DataError` for a text that is too long for the model."""
+    """Texts as they are fed, (texts, length). Raises as `checked_ids`."""
+    return torch.tensor(checked_ids(model, texts), device=input_device(model))
+
+
+def checked_ids(model: Any, texts: Sequence[ScoredText]) -> list[list[int]]:
+    """The same as lists. Raises `DataError` for a text that is too long for the model, `ModelError` for a token that it
+    does not know."""
     ids = fed_ids(texts)
     most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     if most is not None and len(ids[0]) > most:
@@ -64,7 +70,7 @@ def batch_ids(model: Any, texts: Sequence[ScoredText]) -> torch.Tensor:
             f"an update's text has {len(ids[0])} tokens, more than the {most} that the model reads; shorten it"
         )
     check_token(max(map(max, ids)), model.get_input_embeddings().weight.shape[0], "the model")
-    return torch.tensor(ids, device=input_device(model))
+    return ids
 
 
 TOKENS, TRAINED_TOKENS = 16384, 4096  # most that pass a model at a time, padding included; fewer with gradients
