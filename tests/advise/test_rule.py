@@ -101,11 +101,13 @@ def test_an_oracle_and_a_way_that_fails_are_not_recommended() -> None:
     failed = pl.col("way").eq("GRACE") & pl.col("case_id").cast(pl.Int64).is_between(0, 5)
     balances = balances.with_columns(
         pl.when(failed).then(pl.lit("failed")).otherwise("status").alias("status"),
+        pl.when(failed).then(pl.lit("out of memory")).otherwise("reason").alias("reason"),
         pl.when(failed).then(None).otherwise(BALANCE).alias(BALANCE),
     )
     advice = advise(balances, {}, {"oracle": "it is told"})
     assert (advice.recommended, advice.separated) == ("MEMIT", True)
-    assert advice.not_judged == {"oracle": "it is told", "GRACE": "it failed on 12% of 50 updates"}
+    grace = "it failed on 12% of 50 updates, 6 of them: out of memory"
+    assert advice.not_judged == {"oracle": "it is told", "GRACE": grace}
 
 
 def test_a_failed_update_is_left_out_of_its_pair() -> None:
@@ -178,11 +180,11 @@ def test_without_the_unedited_model_there_is_no_advice() -> None:
 
 def with_balances(**ways: list[float]) -> pl.DataFrame:
     rows = [
-        (UNEDITED if way == "nothing" else way, str(number), None, "done", value)
+        (UNEDITED if way == "nothing" else way, str(number), None, "done", None, value)
         for way, values in ways.items()
         for number, value in enumerate(values)
     ]
-    schema = {"way": pl.String, "case_id": pl.String, "subject": pl.String, "status": pl.String, BALANCE: pl.Float64}
+    schema = {**dict.fromkeys(("way", "case_id", "subject", "status", "reason"), pl.String), BALANCE: pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.lit(0.5).alias(part) for part in PARTS)
 
 

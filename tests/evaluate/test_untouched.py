@@ -131,7 +131,7 @@ def test_lines():
     assert untouched_lines({BESIDE: beside, SAME_SUBJECT: own}) == [
         "of 2 neighbours 1 kept their true object as likely, 1 fell by more than half; on average 45.00 % before, "
         "29.50 % after",
-        "of 1 other facts about the subjects (a fixed sample of 300) 0 kept their true object as likely, 1 fell by "
+        "of 1 other fact about the subjects (a fixed sample of 300) 0 kept their true object as likely, 1 fell by "
         "more than half; on average 90.00 % before, 20.00 % after",
         "fell most: France speaks French: 90.00 to 20.00 %; Chad speaks French / Arabic: 40.00 to 10.00 %; The capital "
         "of Peru is Lima: 50.00 to 49.00 %",

@@ -6,6 +6,7 @@ between it and those ways whose interval reaches 0, and the cheapest of them is 
 itself shown to be better than leaving the model as it is, which counts as a way too and costs nothing.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -119,13 +120,14 @@ def _cluster(balances: pl.DataFrame) -> pl.Expr:
 
 
 def _failing(balances: pl.DataFrame) -> dict[str, str]:
-    failed = (pl.col("status") == "failed").mean()
-    shares = balances.group_by("way", maintain_order=True).agg(failed.alias("share"), pl.len().alias("updates"))
-    return {
-        way: f"it failed on {share:.0%} of {updates} updates"
-        for way, share, updates in shares.iter_rows()
-        if share > MOST_FAILED
-    }
+    """Why ways that failed on many updates are not judged, with the commonest reason."""
+    found = {}
+    for (way,), group in balances.group_by("way", maintain_order=True):
+        reasons = group.filter(pl.col("status") == "failed")["reason"].to_list()
+        if (share := len(reasons) / group.height) > MOST_FAILED:
+            (reason, count), *_ = Counter(reasons).most_common(1)
+            found[str(way)] = f"it failed on {share:.0%} of {group.height} updates, {count} of them: {reason}"
+    return found
 
 
 def _words(recommended: str, tied: Sequence[str], means: Mapping[str, float], excluded: Mapping[str, str]) -> str:

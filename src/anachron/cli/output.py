@@ -16,6 +16,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from anachron.analysis.plots.words import counted
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
@@ -116,7 +118,7 @@ def tell_notes(notes: tuple[str, ...]) -> None:
 def tell_left_out(left_out: "pl.DataFrame", asked: int, as_of: str) -> None:
     """Say how many facts are asked, and list those that are not."""
     say(
-        f"{asked:,} facts are asked about, as of {as_of}"
+        f"{counted(asked, 'fact')} {'is' if asked == 1 else 'are'} asked about, as of {as_of}"
         + (f"; {left_out.height:,} cannot be:" if left_out.height else "")
     )
     kinds = Counter(reason.partition(":")[0] for reason in left_out["reason"])

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from anachron.analysis.plots.words import counted
 from anachron.report.numbers import percent
 from anachron.report.table import Column, Table
 
@@ -12,7 +13,10 @@ STATES = ("lacks", "partly", "has")  # of an update, see `anachron.evaluate.old_
 FEW = 5  # updates that are named in a line
 PRINTED = 50  # updates; files hold all
 NAMED = 3  # facts that lost most
-OTHER_FACTS = {"neighbours": "neighbours", "same subject": "other facts about the subjects"}
+OTHER_FACTS = {
+    "neighbours": ("neighbour", "neighbours"),
+    "same subject": ("other fact about the subjects", "other facts about the subjects"),
+}
 ABOUT = (
     "%: geometric mean of the probabilities of the object's tokens, which is what evaluate compares. "
     "Rank: of the object's first token among the whole vocabulary as the next token; 1 is the first choice."
@@ -76,15 +80,15 @@ def untouched_lines(kinds: Mapping[str, Mapping[str, Any]] | None) -> list[str]:
     """What else an edit changed, in words: a line for each kind of `anachron.evaluate.untouched.untouched_counts` that
     has a fact, and one that names those that lost most."""
     lines, worst = [], []
-    for kind, words in OTHER_FACTS.items():
+    for kind, (one, many) in OTHER_FACTS.items():
         counts = (kinds or {}).get(kind)
         if counts is None or not counts["asked"]:
             continue
         sample = f" (a fixed sample of {counts['facts']:,})" if counts["asked"] < counts["facts"] else ""
         lines.append(
-            f"of {counts['asked']:,} {words}{sample} {counts['as_likely']:,} kept their true object as likely, "
-            f"{counts['fell_by_half']:,} fell by more than half; on average {share(counts['mean_before'])} % before, "
-            f"{share(counts['mean_after'])} % after"
+            f"of {counts['asked']:,} {one if counts['asked'] == 1 else many}{sample} {counts['as_likely']:,} kept "
+            f"their true object as likely, {counts['fell_by_half']:,} fell by more than half; on average "
+            f"{share(counts['mean_before'])} % before, {share(counts['mean_after'])} % after"
         )
         worst += counts["worst"]
     worst.sort(key=lambda fact: fact["after"] - fact["before"])
@@ -117,9 +121,9 @@ def states(updates: pl.DataFrame) -> dict[str, int]:
 def lacking_line(updates: pl.DataFrame, asked: int) -> str:
     """The same in words. asked: of how many updates it was to be found."""
     counts = states(updates)
-    words = "1 update" if updates.height == 1 else f"{updates.height:,} updates"
     line = (
-        f"of {words} the model lacks {counts['lacks']:,}, has {counts['has']:,}, and has {counts['partly']:,} in part"
+        f"of {counted(updates.height, 'update')} the model lacks {counts['lacks']:,}, has {counts['has']:,}, and has "
+        f"{counts['partly']:,} in part"
     )
     if asked > updates.height:
         line += (
