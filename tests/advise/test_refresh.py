@@ -94,6 +94,28 @@ def test_what_is_not_known_and_what_has_nothing_to_change_is_said(
     assert "no model is saved" in told.err + told.out and not (tmp_path / "model").exists()
 
 
+def test_facts_that_name_the_old_object_as_the_new_one_change_nothing(
+    facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file gives the object before as another name of each new one."""
+    with facts.open() as file:
+        rows = list(csv.DictReader(file))
+    with (tmp_path / "named.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, [*rows[0], "aliases"])
+        table.writeheader()
+        for old, new in zip(rows[::2], rows[1::2], strict=True):
+            table.writerows([old, new | {"aliases": old["object"]}])
+    out, options = tmp_path / "run", ["--as-of", "2024-12-31", "--ways", "PROMPT", "--way", "PROMPT"]
+    assert (
+        run_command(["refresh", "demo", "--facts", str(tmp_path / "named.csv"), "--out", str(out), *options], False)
+        == 0
+    )
+    told, summary = capsys.readouterr().out, json.loads((out / "refresh.json").read_text())
+    assert (stale := summary["stale_before"]) >= 3 and summary["unchanged"] == summary["stale_after"] == stale
+    assert f"{stale} stale facts not updated: the new object is the old one or another name" in told
+    assert told.rstrip().endswith("nothing was changed") and not (out / "advice").exists()
+
+
 @pytest.mark.full
 def test_a_second_call_changes_nothing(refreshed: Path, facts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = {p: p.read_bytes() for p in refreshed.rglob("*") if p.suffix in (".parquet", ".safetensors", ".csv")}

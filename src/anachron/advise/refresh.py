@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from anachron.advise.run import AdviceSettings, Advised, run_advice
 from anachron.core.errors import ConfigError, DataError
 from anachron.data.loaders import load_dataset
+from anachron.data.updates.case_table import is_unchanged
 from anachron.data.updates.cases import CaseSet, load_cases
 from anachron.edit.base import Edit, edited, model_fingerprint
 from anachron.edit.plan import Planned
@@ -45,7 +46,7 @@ Prepare = Callable[[CaseSet], tuple[Sequence[Planned], CaseSet, AdviceSettings]]
 @dataclass(frozen=True)
 class Refreshed:
     """before, after: the checks; after is None where nothing was updated. cases: the stale facts as updates, None
-    without any. made: the edit of the way ``way``."""
+    where there is nothing to change. made: the edit of the way ``way``."""
 
     folder: Path
     before: Check
@@ -64,13 +65,14 @@ def refresh(
 
     prepare: for some updates the ways to try (`anachron.prepare_methods`), the updates to try them on, and the settings
     of the advice; called where something is stale. way: make the updates by this one of them, whatever the advice.
-    Nothing is made where nothing is stale, or where leaving the model as it is is recommended. Raises as its steps.
+    Nothing is made where nothing is stale, where each new object is the old one by another name, or where leaving the
+    model as it is is recommended. Raises as its steps.
     """
     callbacks, folder = callbacks or Callbacks(), Path(out)
     _refuse_others(folder)
     asked = ProbeSettings(format=lm.style.kind)
     before = check(lm, facts, folder / CHECK, settings=asked, callbacks=callbacks)
-    if not before.updates.height:
+    if all(map(is_unchanged, before.records)):  # none is stale, or the file itself names the old object as a new one
         return Refreshed(folder, before)
     cases = load_cases(str(folder / CHECK / STALE_RECORDS))  # with facts of the file that must stay
     ways, tried, settings = prepare(cases)

@@ -30,8 +30,11 @@ def refresh_summary(done: Refreshed) -> Json:
         "advice": None if done.advised is None else done.advised.advice.words,
     }  # fmt: skip
     if done.after is None:
-        present = None if stale else done.before.summary["present"]
-        return about | {"stale_after": len(stale), "updates": _updates(done), "edit": None, "present": present}
+        return about | {
+            "stale_after": len(stale), "updates": _updates(done), "edit": None,
+            "unchanged": len(stale) if done.cases is None else 0,
+            "present": None if stale else done.before.summary["present"],
+        }  # fmt: skip
     updated = {(name_key(fact["subject"]), name_key(fact["relation"])) for fact in stale}
     changed = _changes(done.folder / CHECK, done.folder / AFTER, set())
     bundled = _changes(done.folder / BUNDLED, done.folder / BUNDLED_AFTER, updated)
@@ -88,15 +91,15 @@ def refresh_lines(summary: Json) -> list[str]:
     lines = [f"stale in {summary['model']}: {stale:,} of {counted(facts, 'fact')}{after}"]
     if summary["advice"]:
         lines.append(f"advice: {summary['advice']}")
-    if summary["way"] is None:
-        return [*lines, "nothing was changed"]
-    if summary["not_made"]:
-        lines.append(f"{counted(len(summary['not_made']), 'update')} could not be made: {summary['not_made'][0]}")
     if summary["unchanged"]:
         lines.append(
             f"{counted(summary['unchanged'], 'stale fact')} not updated: the new object is the old one or another name "
             "of it"
         )
+    if summary["way"] is None:
+        return [*lines, "nothing was changed"]
+    if summary["not_made"]:
+        lines.append(f"{counted(len(summary['not_made']), 'update')} could not be made: {summary['not_made'][0]}")
     for name, what in (("same_facts", "your facts"), ("bundled_facts", "bundled facts beside them")):
         found = summary[name]
         counts = ", ".join(f"{count} {change}" for change, count in sorted(found["changes"].items())) or "none changed"

@@ -107,7 +107,7 @@ def case_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Cas
             wrong = [Fault(number, "", str(error))]
         faults += wrong
     refuse([*faults, *_conflicts(read)])
-    unchanged = frozenset(number for number, (values, _) in read.items() if _is_unchanged(values))
+    unchanged = frozenset(number for number, (values, _) in read.items() if is_unchanged(values))
     if len(unchanged) == len(read):
         raise DataError(
             f"no updates: in each row ({len(read):,}) the new object is the old one or another name of it, {UNCHANGED}"
@@ -162,7 +162,8 @@ def _neighbour_cells(value: Any) -> list[Json]:
     return facts
 
 
-def _is_unchanged(values: Mapping[str, Any]) -> bool:
+def is_unchanged(values: Mapping[str, Any]) -> bool:
+    """Whether the ``old`` object is the ``new`` one, or one of its ``aliases``."""
     return any(same_name(values["old"], name) for name in (values["new"], *values["aliases"]))
 
 
