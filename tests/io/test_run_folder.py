@@ -120,7 +120,7 @@ def test_what_changes_numbers_most_is_told_first_and_the_rest_by_name():
 
 def test_where_only_the_data_differs_the_way_to_reuse_it_is_named(tmp_path):
     made(tmp_path, dataset_fingerprint="a").save()
-    with pytest.raises(ConfigError, match=rf"choose another --out, with --reuse {tmp_path} to score only what is new"):
+    with pytest.raises(ConfigError, match=rf"with --reuse {tmp_path} to score only what is new\) or the same"):
         RunFolder.open(tmp_path, SETTINGS | {"dataset_fingerprint": "b"})
     with pytest.raises(ConfigError, match=r"choose another --out or the same"):
         RunFolder.open(tmp_path, SETTINGS | {"dataset_fingerprint": "b", "seed": 4})

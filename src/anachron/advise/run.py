@@ -194,7 +194,7 @@ def _affordable(
     if number < len(cases.cases):
         callbacks.notice(
             f"{settings.budget_minutes:g} minutes suffice for about {number} of {len(cases.cases)} updates, at "
-            f"{of_update:.1f} s an update for {len(ways)} ways; the first {number} are tried"
+            f"{of_update:.1f} s an update for the ways of the folder's first call; the first {number} are tried"
         )
     return replace(cases, cases=cases.cases[:number])
 

@@ -151,7 +151,7 @@ class RunFolder:
             stored, wanted, elsewhere = _of_one_server(stored, wanted)
             if lines := differences(stored, json.loads(json.dumps(wanted))):
                 if run.kind is Kind.SCORES and {_setting(line) for line in lines} <= OF_DATA:
-                    elsewhere = f"choose another --out, with --reuse {path} to score only what is new,"
+                    elsewhere = f"choose another --out (probe and check with --reuse {path} to score only what is new)"
                 apart = in_words(lines)
                 raise ConfigError(f"{path} holds a run with other settings ({apart}); {elsewhere} or the same settings")
             if stored.get(SAME_AS) != run.record["settings"].get(SAME_AS):
