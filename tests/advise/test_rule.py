@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anachron.advise.balance import BALANCE, PARTS, WEIGHTS, checked_weights, with_balance
+from anachron.advise.balance import BALANCE, OF_PAST, PARTS, WEIGHTS, checked_weights, with_balance
 from anachron.advise.rule import advise, leads, summary_of_ways
 from anachron.analysis.statistics import korn_graubard_difference
 from anachron.core.errors import ConfigError, DataError
@@ -151,10 +151,12 @@ def test_balance_is_the_weighted_mean_of_what_is_known() -> None:
 
 
 def test_summary_has_naive_means() -> None:
-    balances = drawn(WORLDS["ignores context"], 6)
+    balances = drawn(WORLDS["ignores context"], 6).with_columns(
+        past_win_rate=pl.col("past") ** 2, past_robustness=pl.col("past").round()
+    )
     for row in summary_of_ways(balances).iter_rows(named=True):
         of_way = balances.filter(way=row["way"])
-        for part in (*PARTS, BALANCE):
+        for part in (*PARTS, *OF_PAST, BALANCE):
             assert row[part] == pytest.approx(sum(of_way[part]) / UPDATES)
             assert row[f"{part}_low"] <= row[part] <= row[f"{part}_high"]
         assert (row["done"], row["failed"]) == (UPDATES, 0)

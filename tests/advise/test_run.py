@@ -35,11 +35,12 @@ from anachron.edit.requests import EditRequest
 from anachron.evaluate import joint_edits
 from anachron.evaluate.editing import choose_methods, prepare_methods
 from anachron.evaluate.measure import Measures
+from anachron.evaluate.metrics import update_metrics
 from anachron.evaluate.results import UNEDITED
 from anachron.io.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
-from anachron.report.advice import advice_lines, examples
+from anachron.report.advice import advice_lines, examples, gains_table
 from support.edit_models import make_edit_lm, make_quantised_lm
 
 SCORES = Measures(fluency_tokens=0)
@@ -127,6 +128,49 @@ def test_parts_are_those_of_the_runs(advised: Advised, cases: CaseSet) -> None:
             mean = sum((p + o) / 2 for p, o in zip(present, others, strict=True)) / len(present)
             assert rows[way]["balance"] == pytest.approx(mean)  # of the two parts that were measured, each of weight 1
         assert rows[UNEDITED]["others"] == 1.0
+
+
+@pytest.mark.full
+def test_the_past_fact_beside_the_balance_is_w_and_r(
+    lm: LanguageModel, cases: CaseSet, ways: list[Planned], tmp_path: Path
+) -> None:
+    """By plain loops over pairs of a date before and one after the change (TimeStress, section 3.1)."""
+    settings = AdviceSettings(sizes=(3,), measures=measures_for(cases, 0))
+    found = run_advice(lm, replace(cases, cases=cases.cases[:3]), ways, tmp_path / "run", settings)
+    dated = found.evaluations[3].tables["dated"]
+    for way in ("PROMPT", "FT"):
+        of_updates = []
+        for case in dated["case_id"].unique():
+            wins = []
+            for granularity in ("year", "month", "day"):
+                rows = dated.filter(method=way, case_id=case, granularity=granularity)
+                then, later = ([*rows.filter(side=side)["old_after"]] for side in ("past", "present"))
+                wins.append(sum(one > other for one in then for other in later) / (len(then) * len(later)))
+            of_updates.append((sum(wins) / 3, float(min(wins) == 1)))
+        row = found.ways.row(by_predicate=pl.col("way") == way, named=True)
+        assert row["past_win_rate"] == pytest.approx(sum(w for w, _ in of_updates) / len(of_updates))
+        assert row["past_robustness"] == sum(r for _, r in of_updates) / len(of_updates)
+        assert row["past_win_rate_n"] == len(of_updates) == 3
+    assert {"W past ↑", "R past ↑"} <= {*gains_table(found.ways).titles}
+
+
+@pytest.mark.full
+def test_long_objects_are_judged_by_their_tokens_too(
+    lm: LanguageModel, cases: CaseSet, ways: list[Planned], tmp_path: Path
+) -> None:
+    """Present is the mean of success, of generated texts and of token accuracy."""
+    long = replace(cases.cases[0], new="Paris and the river " * 9 + "Seine", aliases=())
+    found = run_advice(lm, replace(cases, cases=[long]), ways[2:], tmp_path / "run", replace(FEW, sizes=(1,)))
+    evaluation = found.evaluations[1]
+    (metrics,) = update_metrics(
+        *(evaluation.tables[name] for name in ("targets", "neighbours", "updates")),
+        generations=evaluation.tables["generations"],
+    ).filter(method="FT").to_dicts()  # fmt: skip
+    parts = [f"{kind}_{what}" for kind in ("efficacy", "generalization") for what in ("success", "accuracy")]
+    parts += ["generated_new", "generalization_generated_new"]
+    wanted = sum(metrics[part] for part in parts) / len(parts)
+    (row,) = found.ways.filter(way="FT").to_dicts()
+    assert row["present"] == pytest.approx(wanted) and 0 < wanted < 1
 
 
 @pytest.mark.full

@@ -565,10 +565,11 @@ EARLY = [  # said before anything is loaded
     (["--methods", "ROME", "--corpus", "none.txt"], "corpus none.txt: no such file"),
     (["--methods", "ROME", "--regularise", "0"], "give a number above 0"),
     (["--methods", "FT,rome METO"], "rome METO needs a covariance, and for no/model none is at hand: give a text with"),
+    (["--methods", "FT,ft"], "are not all different"),
+    (["--methods", "MEND"], "MEND needs its trained network"),
     (["--methods", "MEND", "--mend", "none.safetensors"], "no such file; train a network with anachron train-mend"),
 ]
 LATE = [
-    (["--methods", "FT,ft"], 2, "are not all different"),
     (["--methods", "FT", "--set", "ROME.steps=3"], 2, "settings are given for ROME, which is not among FT"),
     (["--methods", "FT", "--set", "FT.stepps=3"], 2, "FT has no setting 'stepps'; it has layer, steps"),
     (["--methods", "FT", "--set", "FT.steps=many"], 2, 'FT.steps "many" must be a whole number, such as 25'),
@@ -579,7 +580,6 @@ LATE = [
     (["--methods", "LoRA", "--set", "LoRA.layers=[9]"], 2, "layer 9: the model has 6 layers"),
     (["--methods", "MEMIT", "--set", "MEMIT.layers=1"], 2, "MEMIT.layers 1 must be a list, such as [3, 4"),
     (["--methods", "ROME", "--set", "ROME.averaged_key=1"], 2, "must be true or false, such as true"),
-    (["--methods", "MEND"], 2, "MEND needs its trained network"),
     (["--methods", "FT", "--site", "blocks=transformer.h"], 2, "no blocks under the names transformer.h"),
     (["--methods", "FT", "--site", "mlp_out=fc2"], 2, "give both mlp_in, the projections into the MLP, and mlp_out"),
 ]
@@ -593,6 +593,19 @@ def test_wrong_options_are_refused_before_anything_is_loaded(
     assert run("evaluate", "no/model", "--updates", "no-file.json", "--out", "run", *options) == 2
     assert said in said_by(capsys)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("ROME", "ROME needs a covariance, and for no/model none is at hand"), ("MEND", "MEND needs its trained network")],
+)
+def test_an_edit_that_lacks_what_it_needs_is_refused_before_anything_is_loaded(
+    method: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert run("edit", "no/model", "--updates", "no-file.json", "--out", "e.safetensors", "--method", method) == 2
+    told = said_by(capsys)
+    assert said in told and (method == "MEND" or "--corpus auto" in told) and not list(tmp_path.iterdir())
 
 
 @pytest.mark.few(7)

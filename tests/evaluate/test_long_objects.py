@@ -13,7 +13,7 @@ from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.plan import plan_edits
 from anachron.edit.requests import EditRequest
-from anachron.evaluate.measure import LONG_OBJECT, Measures, ModelWriter, measure, with_token_accuracy
+from anachron.evaluate.measure import LONG_OBJECT, Measures, ModelWriter, measure, measures_of_objects
 from anachron.evaluate.measures.audit import AnswerAudit, answers_to, says_exactly
 from anachron.evaluate.measures.generations import SPARE
 from anachron.evaluate.measures.portability import PORTABILITY, TOKENS
@@ -66,27 +66,34 @@ class Scripted:
         return max(len(name.split()) for name in names)
 
 
-def settled(lm: LanguageModel, *cases: EditCase, measures: Measures | None = None) -> tuple[bool, list[str]]:
+def settled(lm: LanguageModel, *cases: EditCase, measures: Measures | None = None) -> tuple[bool, bool, list[str]]:
+    """Whether token accuracy is measured, whether texts are generated, and what was told."""
     told: list[str] = []
-    found = with_token_accuracy(lm, cases, measures or Measures(), told.append)
-    assert found == replace(measures or Measures(), token_accuracy=found.token_accuracy)
-    return found.token_accuracy, told
+    found = measures_of_objects(lm, cases, measures or Measures(), told.append)
+    on = {"token_accuracy": found.token_accuracy, "generate": found.generate}
+    assert found == replace(measures or Measures(), **on)
+    return *on.values(), told
 
 
-def test_one_token_more_than_a_name_has_turns_token_accuracy_on(lm: LanguageModel) -> None:
+def test_one_token_more_than_a_name_has_turns_token_accuracy_and_generation_on(lm: LanguageModel) -> None:
     fits, longer = text_of(lm, LONG_OBJECT), text_of(lm, LONG_OBJECT + 1)
-    assert settled(lm, CASE, replace(CASE, new=fits, old=fits)) == (False, [])
+    assert settled(lm, CASE, replace(CASE, new=fits, old=fits)) == (False, False, [])
+    why = "the longest object has 21 tokens, more than 20"
     for one in (replace(CASE, new=longer), replace(CASE, old=longer)):
-        on, (told,) = settled(lm, CASE, one)
-        assert on and told == "token accuracy is measured too: the longest object has 21 tokens, more than 20"
-    assert settled(lm, replace(CASE, new=longer), measures=Measures(token_accuracy=True)) == (True, [])
+        told = [f"token accuracy and what the model generates is measured too: {why}"]
+        assert settled(lm, CASE, one) == (True, True, told)
+    one = replace(CASE, new=longer)
+    told = [f"what the model generates is measured too: {why}"]
+    assert settled(lm, one, measures=Measures(token_accuracy=True)) == (True, True, told)
+    assert settled(lm, one, measures=Measures(token_accuracy=True, generate=True)) == (True, True, [])
 
 
 def test_so_do_updates_that_know_no_old_object(lm: LanguageModel) -> None:
     without = replace(CASE, old=None)
-    on, (told,) = settled(lm, without, without)
-    assert on and told.startswith("token accuracy is measured, since no update has an old object")
-    assert settled(lm, without, CASE) == settled(lm, replace(without, scenario="AddObject")) == (False, [])
+    on, texts, (told,) = settled(lm, without, without)
+    assert on and not texts and told.startswith("token accuracy is measured, since no update has an old object")
+    assert settled(lm, without, measures=Measures(token_accuracy=True)) == (True, False, [])
+    assert settled(lm, without, CASE) == settled(lm, replace(without, scenario="AddObject")) == (False, False, [])
 
 
 @pytest.mark.parametrize("length", [1, TOKENS - SPARE, TOKENS - SPARE + 1, 80])

@@ -23,8 +23,13 @@ from anachron.evaluate.results import KEYS, UNEDITED, method_label
 PARTS = ("present", "past", "others", "fluency")
 WEIGHTS: Mapping[str, float] = {"present": 1.0, "past": 1.0, "others": 1.0, "fluency": 0.5}
 BALANCE = "balance"
+OF_PAST = ("past_win_rate", "past_robustness")  # W and R of the old fact: beside the balance, not in it
+MEASURED = (*PARTS, *OF_PAST)
 HALF = 0.5  # of its probability, which a fact beside the update must keep
-OF_PRESENT = ("efficacy_success", "generalization_success", "generated_new", "generalization_generated_new")
+OF_PRESENT = (
+    "efficacy_success", "generalization_success", "generated_new", "generalization_generated_new",
+    "efficacy_accuracy", "generalization_accuracy",
+)  # fmt: skip
 
 
 def checked_weights(given: Mapping[str, float]) -> dict[str, float]:
@@ -43,7 +48,7 @@ def checked_weights(given: Mapping[str, float]) -> dict[str, float]:
 
 def balances(tables: Mapping[str, pl.DataFrame], weights: Mapping[str, float] = WEIGHTS) -> pl.DataFrame:
     """One row a way and update: ``way`` (the method's label, `UNEDITED` first), ``case_id``, ``subject``, ``status``,
-    ``reason``, ``seconds``, each of `PARTS` and `BALANCE`, all from 0 to 1.
+    ``reason``, ``seconds``, each of `PARTS` and `OF_PAST` and `BALANCE`, all from 0 to 1.
 
     tables: of a run of one mode (`anachron.evaluate.stages.Evaluation.tables`), neighbours as far as they count. A
     failed update has the parts of the unedited model, which is what it leaves; so every way has every update, and a way
@@ -55,10 +60,12 @@ def balances(tables: Mapping[str, pl.DataFrame], weights: Mapping[str, float] = 
     )
     rows = metrics.join(_others(tables["neighbours"]), on=KEYS, how="left", maintain_order="left")
     if tables.get("dated") is not None and tables["dated"].height:
-        past = dated_metrics(tables["dated"], tables["updates"]).select(*KEYS, past="past_kept_global")
+        names = ("past_kept_global", "win_rate_global", "robustness_global")
+        past = dated_metrics(tables["dated"], tables["updates"]).select(*KEYS, *names)
+        past = past.rename(dict(zip(names, ("past", *OF_PAST), strict=True)))
         rows = rows.join(past, on=KEYS, how="left", maintain_order="left")
     else:
-        rows = rows.with_columns(past=pl.lit(None, pl.Float64))
+        rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in ("past", *OF_PAST))
     clean = rows.filter(pl.col("method") == UNEDITED)
     fluent = clean.select("mode", "case_id", unedited_fluency="fluency")
     rows = rows.join(fluent, on=["mode", "case_id"], how="left", maintain_order="left")
@@ -74,14 +81,14 @@ def balances(tables: Mapping[str, pl.DataFrame], weights: Mapping[str, float] = 
             (pl.col("fluency") / pl.col("unedited_fluency")).clip(upper_bound=1.0)
         ),
     )
-    parts = rows.select("way", "case_id", "subject", "status", "reason", "seconds", *PARTS)
+    parts = rows.select("way", "case_id", "subject", "status", "reason", "seconds", *MEASURED)
     nothing = parts.filter(pl.col("way") == UNEDITED).select(
-        "case_id", *(pl.col(p).alias(f"{p} of nothing") for p in PARTS)
+        "case_id", *(pl.col(p).alias(f"{p} of nothing") for p in MEASURED)
     )
     failed = pl.col("status") == "failed"
     parts = parts.join(nothing, on="case_id", how="left", maintain_order="left").select(
         *parts.columns[:6],
-        *(pl.when(failed).then(f"{part} of nothing").otherwise(part).alias(part) for part in PARTS),
+        *(pl.when(failed).then(f"{part} of nothing").otherwise(part).alias(part) for part in MEASURED),
     )
     return with_balance(parts, weights)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.advise.balance import BALANCE, PARTS
+from anachron.advise.balance import BALANCE, MEASURED
 from anachron.analysis.statistics import CONFIDENCE, interval_cells, korn_graubard, korn_graubard_difference
 from anachron.core.errors import DataError
 from anachron.evaluate.results import UNEDITED
@@ -98,12 +98,12 @@ def leads(balances: pl.DataFrame, best: str, others: Sequence[str], pairs: int |
 
 
 def summary_of_ways(balances: pl.DataFrame) -> pl.DataFrame:
-    """A row a way in the order of the table: ``way``, numbers of updates ``done`` and ``failed``, and of each part and
-    the balance the mean, ``*_low``, ``*_high`` (95 %, over subjects) and ``*_n``."""
+    """A row a way in the order of the table: ``way``, numbers of updates ``done`` and ``failed``, and of each part, of
+    W and R of the past and of the balance the mean, ``*_low``, ``*_high`` (95 %, over subjects) and ``*_n``."""
     rows: list[dict[str, Any]] = []
     for (way,), group in balances.group_by("way", maintain_order=True):
         row: dict[str, Any] = {"way": way} | {s: int((group["status"] == s).sum()) for s in ("done", "failed")}
-        for part in (*PARTS, BALANCE):
+        for part in (*MEASURED, BALANCE):
             known = group.drop_nulls(part)
             values = known[part].to_numpy()
             ends = korn_graubard(values, known.select(_cluster(known)).to_series().to_numpy())

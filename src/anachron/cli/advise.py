@@ -141,6 +141,7 @@ def advise(
     choice = needs.or_own_text(model).choose(names, model)
     choice.check_scenarios(cases)
     lm = asked.load(model, loading)
+    asked.tell_raw(lm)
     evidence = tried.with_evidence(lm, cases)
     cases, settings = evidence.cases, tried.settings(evidence.cases, evidence.own)
     ways, _ = needs.prepare(lm, choice, cases, settings.measures, quiet=json_, tell=not json_)

@@ -148,7 +148,9 @@ def check(
     with models.opened(model, out, label, reuse) as (who, bar):
         found = check(who, asked, out, gate=demands, baseline=gate.baseline, callbacks=bar)
     edited_here = scorer.backend == "transformers" and scorer.edit is None
-    _tell(found, gate, page=page, as_json=json_, model=model if edited_here else None)
+    asked_as = [model, *(["--format", "chat"] if texts.format == "chat" else [])]
+    asked_as += ["--chat-template", str(scorer.chat_template)] if scorer.chat_template else []
+    _tell(found, gate, page=page, as_json=json_, asked_as=asked_as if edited_here else None)
 
 
 def _with_decoys(facts: "CheckedFacts", number: int | None) -> "CheckedFacts":
@@ -160,12 +162,12 @@ def _with_decoys(facts: "CheckedFacts", number: int | None) -> "CheckedFacts":
     return replace(facts, data=with_decoys(facts.data, number) if number else without_decoys(facts.data))
 
 
-def _tell(found: "Check", gate: GateOptions, *, page: bool, as_json: bool, model: str | None) -> None:
+def _tell(found: "Check", gate: GateOptions, *, page: bool, as_json: bool, asked_as: list[str] | None) -> None:
     """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command.
 
-    model: what ``evaluate`` would open; None where that is none that can be edited.
+    asked_as: the model and its format, as ``advise`` takes them; None where that is none that can be edited.
     """
-    from anachron.probe.check.check import STALE_FILE, write_junit
+    from anachron.probe.check.check import STALE_RECORDS, write_junit
     from anachron.probe.check.history import append_history
     from anachron.report.studies import write_report
 
@@ -180,9 +182,9 @@ def _tell(found: "Check", gate: GateOptions, *, page: bool, as_json: bool, model
         _print(found)
         if report is not None:
             say(f"page: {report}")
-        if found.stale and model is not None:
-            words = ["anachron", "evaluate", model, "--updates", str(folder / STALE_FILE), "--methods", "FT,PROMPT"]
-            say(f"update it: {shlex.join(words)}")
+        if found.stale and asked_as is not None:
+            words = ["anachron", "advise", *asked_as, "--updates", str(folder / STALE_RECORDS)]
+            say(f"what to do about it: {shlex.join(words)}")
     if not found.judged:
         raise typer.Exit(NOT_JUDGED)
     if not found.passed:

@@ -157,6 +157,11 @@ class StyleOptions:
         lm.style = update_style(lm.tokenizer, self.format)
         return lm
 
+    def tell_raw(self, lm: "LanguageModel") -> None:
+        """Say that a model which has a chat template is asked without it: what is advised holds for texts as asked."""
+        if self.format == "raw" and getattr(lm.tokenizer, "chat_template", None):
+            say(f"{lm.name} has a chat template and is asked in raw text; --format chat asks in the template")
+
 
 def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:
     """``METHOD.NAME=VALUE`` as method -> name -> value; a value that is no JSON is a text."""

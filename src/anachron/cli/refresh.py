@@ -72,6 +72,7 @@ def refresh(
     given = read_facts(facts, as_of=day, limit=limit, language=language, reading=reading.reading())
     tell_facts(given.data)
     lm = asked.load(model, loading)
+    asked.tell_raw(lm)
     if dry_run:
         _tell_steps(lm, given, tried, named, way)
         return

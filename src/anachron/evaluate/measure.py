@@ -56,26 +56,30 @@ class Measures:
         return self.fluency_tokens > 0 or any(one.writes(case, how) for one, how in asked_by(self))
 
 
-def with_token_accuracy(
+def measures_of_objects(
     lm: LanguageModel, cases: Sequence[EditCase], measures: Measures, notice: Callable[[str], None]
 ) -> Measures:
-    """With token accuracy, and a notice, where the other measures of targets say little of these updates.
+    """With token accuracy, and of long objects what the model generates too, where the other measures of targets say
+    little of these updates; with a notice.
 
-    A whole text as an object is never the model's own word for word, and the mean over its tokens hides where it fails;
-    without old objects there is nothing to compare the new ones with.
+    The mean over a whole text's tokens hides where it fails; without old objects there is nothing to compare the new
+    ones with.
     """
-    if measures.token_accuracy:
+    if measures.token_accuracy and measures.generate:
         return measures
     objects = {o for case in cases for o in (case.new, case.old) if o and len(o.encode()) > LONG_OBJECT}
     ids = lm.tokenizer([*objects], add_special_tokens=False)["input_ids"] if objects else []
     longest = max(map(len, ids), default=0)
     if longest > LONG_OBJECT:
-        notice(f"token accuracy is measured too: the longest object has {longest} tokens, more than {LONG_OBJECT}")
-    elif not any(case.old for case in cases) and all(case.scenario == REPLACEMENT for case in cases):
-        notice("token accuracy is measured, since no update has an old object to compare the new one with")
-    else:
-        return measures
-    return replace(measures, token_accuracy=True)
+        lacking = {"token accuracy": not measures.token_accuracy, "what the model generates": not measures.generate}
+        named = " and ".join(name for name, lacks in lacking.items() if lacks)
+        notice(f"{named} is measured too: the longest object has {longest} tokens, more than {LONG_OBJECT}")
+        return replace(measures, token_accuracy=True, generate=True)
+    if not any(case.old for case in cases) and all(case.scenario == REPLACEMENT for case in cases):
+        if not measures.token_accuracy:
+            notice("token accuracy is measured, since no update has an old object to compare the new one with")
+        return replace(measures, token_accuracy=True)
+    return measures
 
 
 @dataclass(frozen=True, slots=True)

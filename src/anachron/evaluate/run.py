@@ -33,7 +33,7 @@ from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.evaluate.case_results import CaseResult, failed, in_order_of
 from anachron.evaluate.joint_edits import EditFile, Make, joint_edit, make_batch, make_sequence
-from anachron.evaluate.measure import Measures, measure_apart, or_failed, with_token_accuracy
+from anachron.evaluate.measure import Measures, measure_apart, measures_of_objects, or_failed
 from anachron.evaluate.measures.audit import PUBLISHED_TOKENS
 from anachron.evaluate.measures.catalogue import MEASURES
 from anachron.evaluate.measures.dated import settled
@@ -125,7 +125,7 @@ def opened(
 ) -> Iterator[tuple[RunFolder, Measures]]:  # fmt: skip
     """A run's folder, locked and with the record of these settings, and what is measured, settled for these updates.
 
-    more: settings of this kind of run. notice: told what is measured unasked (`with_token_accuracy`). Raises
+    more: settings of this kind of run. notice: told what is measured unasked (`measures_of_objects`). Raises
     `ConfigError` and `DataError` as `run_evaluation`.
     """
     if not cases.cases:
@@ -133,7 +133,7 @@ def opened(
     check_scenarios([planned.method for planned in methods], {case.scenario for case in cases.cases})
     if measures.dated is not None:
         measures = replace(measures, dated=settled(measures.dated, cases))
-    measures = with_token_accuracy(lm, cases.cases, measures, notice)
+    measures = measures_of_objects(lm, cases.cases, measures, notice)
     dating = measures.dated
     weights = lm.weights_fingerprint()
     identity = lm.identity(weights) | {

@@ -22,6 +22,7 @@ PAGE = Path("report/index.html")
 EXAMPLES = 3  # updates whose texts the page shows of each way
 COLUMNS = (
     measured("Present", "present", UP, digits=0), measured("Past kept", "past", UP, digits=0),
+    measured("W past", "past_win_rate", UP, digits=0), measured("R past", "past_robustness", UP, digits=0),
     measured("Others kept", "others", UP, digits=0), measured("Fluency kept", "fluency", UP, digits=0),
     measured("Balance", "balance", UP),
 )  # fmt: skip
@@ -30,9 +31,10 @@ WIDTH, HEIGHT, EDGE = 760, 400, 46  # of the chart, in pixels
 LABEL, LINE = 220, 16  # of a way's name and numbers beside its point
 NOTES = (
     "× 100, mean [95 % interval] over updates. Present: the new object likelier than the old one, and generated, as "
-    "asked and in other words. Past kept: the old one still likelier on dates before the change. Others kept: facts "
-    "beside the updates with at least half of their probability. Balance: the weighted mean. The oracle is told which "
-    "fact is asked; what it lacks are errors of reading.",
+    "asked and in other words. Past kept: the old one still likelier on dates before the change. W, R past: of the old "
+    "fact, dates before the change against dates after it; they weigh nothing. Others kept: facts beside the updates "
+    "with at least half of their probability. Balance: the weighted mean. The oracle is told which fact is asked; what "
+    "it lacks are errors of reading.",
     "seconds, MB: to make all updates of the row together; ms a question: eight tokens of an answer, one at a time; "
     "own passage found: for the prompts of updates; what is missing are errors of retrieval.",
 )

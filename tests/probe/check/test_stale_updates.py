@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -198,7 +199,13 @@ def test_the_next_command_is_said_in_one_line(checked: Path, capsys: pytest.Capt
     capsys.readouterr()
     assert run_command(words_of_check(checked), False) == 0
     last = capsys.readouterr().err.strip().splitlines()[-1]
-    assert last == f"update it: anachron evaluate demo --updates {checked / 'run' / STALE_FILE} --methods FT,PROMPT"
+    assert last == f"what to do about it: anachron advise demo --updates {checked / 'run' / STALE_RECORDS}"
+    few = ["--ways", "PROMPT", "--set", "evidence=0", "--set", "fluency_tokens=0", "--set", "text=none"]
+    out = ["--out", str(checked / "advice")]
+    assert run_command([*shlex.split(last)[6:], *few, "--sizes", "1", *out], False) == 0  # it runs as it is said
+    in_chat = [word.replace(str(checked / "run"), str(checked / "chat")) for word in words_of_check(checked)]
+    assert run_command([*in_chat, "--format", "chat"], False) == 0
+    assert " anachron advise demo --format chat --updates " in capsys.readouterr().err.strip().splitlines()[-1]
 
 
 @pytest.mark.full
@@ -207,7 +214,7 @@ def test_where_nothing_is_stale_the_table_is_a_header(tmp_path: Path, capsys: py
     (tmp_path / "facts.csv").write_text("\n".join(["subject,relation,object,start,end", *rows]))
     assert run_command(words_of_check(tmp_path), False) == 0
     assert (tmp_path / "run" / STALE_FILE).read_text().strip() == ",".join(STALE_COLUMNS)
-    assert "update it" not in capsys.readouterr().err
+    assert "what to do about it" not in capsys.readouterr().err
     words = ["edit", "demo", "--updates", str(tmp_path / "run" / STALE_FILE), "--method", "FT"]
     assert run_command([*words, "--out", str(tmp_path / "e.safetensors")], False) == 2
     assert "stale.csv: no updates: nothing is stale" in capsys.readouterr().err
