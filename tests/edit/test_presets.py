@@ -110,6 +110,8 @@ PUBLISHED: list[tuple[str, str, dict[str, Any], str]] = [
     ("EMMET", "GPT-J", SPREAD | {"layer": 5, "ridge": 1 * 0.1}, "EMMET/EleutherAI_gpt-j-6B.json"),
     ("EMMET", "GPT-2-XL", SPREAD | {"layer": 17, "steps": 20, "ridge": 1000 * 0.1}, "EMMET/gpt2-xl.json"),
     ("EMMET", "Llama-7B", SPREAD | LATER | LLAMA_CONTEXTS | {"layer": 5, "ridge": 1 * 0.1}, "EMMET/llama2-7b.json"),
+    ("EMMET", "Llama-3.2-3B", SPREAD | LATER | LLAMA_CONTEXTS | {"layer": 5, "ridge": 100000 * 0.1},
+     EASY + "EMMET/llama3.2-3b.yaml"),
     ("MEND", "GPT-J", MEND_2022 | {"layers": (25, 26, 27)}, "eric-mitchell/mend config/alg/mend.yaml"),
     ("MEND", "GPT-2-XL", MEND_2022 | {"layers": (45, 46, 47)}, "eric-mitchell/mend config/alg/mend.yaml"),
     ("UltraEdit", "GPT-J", ULTRA | {"layers": tuple(range(18, 27))}, ULTRA_FILES + "gpt-j.yaml"),

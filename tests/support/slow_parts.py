@@ -10,7 +10,8 @@ from collections.abc import Iterable
 # About the seconds that the slow tests of a file take on a free core, where that is much more than one for each of them
 SECONDS: dict[str, float] = {
     "test_demo_model.py": 490, "evaluate/test_demo_edits.py": 400, "trial/test_kills.py": 280,
-    "edit/test_methods.py": 240, "evaluate/test_crossings.py": 230, "test_recipes.py": 200, "test_docs_run.py": 200,
+    "edit/test_methods.py": 240, "advise/test_scripted_worlds.py": 200,
+    "evaluate/test_crossings.py": 230, "test_recipes.py": 200, "test_docs_run.py": 200,
     "trial/test_gates.py": 140, "test_control_model.py": 120, "trial/test_altered.py": 110,
     "wikidata/test_ray.py": 100, "test_wheel.py": 90, "cli/test_timestress_on_a_store.py": 90,
     "probe/ask/test_simulated.py": 90, "trial/test_budgets.py": 90, "report/test_figures.py": 70,

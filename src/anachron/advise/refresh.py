@@ -112,6 +112,8 @@ def _update(lm: LanguageModel, planned: Planned, cases: CaseSet, folder: Path) -
         | {"updates": requests.cases.fingerprint(), "model": model_fingerprint(lm), "format": lm.style.kind}
     )
     if path.is_file() and (known := load_edit(path)).about.get("made_of") == wanted:
+        if not Path(f"{path}.manifest.json").exists():  # killed between the two
+            save_edit(known, path)
         return known
     for measured in (AFTER, BUNDLED_AFTER):
         shutil.rmtree(folder / measured, ignore_errors=True)

@@ -135,8 +135,8 @@ def advise(
     from anachron.advise.run import run_advice
     from anachron.advise.ways import default_ways
 
+    tried.fixed()  # what is wrong is said before anything is read
     cases = selected.load(updates, tell=True)
-    tried.fixed()  # what is wrong is said before anything is loaded
     names = split_commas(tried.ways) if tried.ways is not None else default_ways(cases)
     choice = needs.or_own_text(model).choose(names, model)
     choice.check_scenarios(cases)

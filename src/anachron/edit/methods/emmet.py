@@ -34,15 +34,16 @@ def emmet(
 
 
 _AUTHORS = "scalable-model-editing/unified-model-editing hparams/EMMET/"
+_EASY = "zjunlp/EasyEdit hparams/EMMET/"
+_LLAMA = {"layer": 5, "clamp": 4.0, "decay": 1e-3, "context_lengths": ((9, 5),)}
 
 EMMET = Method(
     "EMMET", EmmetSettings, emmet, of_one_layer,
     presets={
         "GPT-J": Preset({"layer": 5}, _AUTHORS + "EleutherAI_gpt-j-6B.json"),
         "GPT-2-XL": Preset({"layer": 17, "steps": 20, "ridge": 100.0}, _AUTHORS + "gpt2-xl.json"),
-        "Llama-7B": Preset(
-            {"layer": 5, "clamp": 4.0, "decay": 1e-3, "context_lengths": ((9, 5),)}, _AUTHORS + "llama2-7b.json"
-        ),
+        "Llama-7B": Preset(_LLAMA, _AUTHORS + "llama2-7b.json"),
+        "Llama-3.2-3B": Preset(_LLAMA | {"ridge": 10000.0}, _EASY + "llama3.2-3b.yaml"),
         "demo": Preset({"layer": 1, "rate": 2.0, "clamp": 10.0, "context_starts": ()}),
     },
     tunable={"rate": RATES, "layer": DEPTHS, "steps": STEPS},
