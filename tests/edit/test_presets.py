@@ -140,6 +140,7 @@ PUBLISHED: list[tuple[str, str, dict[str, Any], str]] = [
      EASY + "MEMIT/mistral-7b.yaml"),
     ("AlphaEdit", "Qwen3.5-9B", SPREAD | L_4_TO_8 | EMPTY | LATER | {"ridge": 1.0}, EASY + "AlphaEdit/qwen3.5-9b.yaml"),
     ("MEND", "Llama-3-8B", MEND_2022 | {"layers": (29, 30, 31)}, EASY + "TRAINING/MEND/llama3-8B.yaml"),
+    ("MEND", "Qwen2.5-7B", MEND_2022 | {"layers": (25, 26, 27)}, EASY + "TRAINING/MEND/qwen2.5-7b.yaml"),
     ("MEND", "Mistral-7B", MEND_2022 | {"layers": (29, 30, 31)}, EASY + "TRAINING/MEND/mistral-7b.yaml"),
     ("GRACE", "Llama-3.2-3B", GRACE_2023 | {"layer": 27, "steps": 50}, EASY + "GRACE/llama3.2-3b.yaml"),
     ("GRACE", "Qwen3.5-9B", GRACE_2023 | {"layer": 18, "steps": 50, "radius": 5.0}, EASY + "GRACE/qwen3.5-9b.yaml"),

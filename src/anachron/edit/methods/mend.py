@@ -289,6 +289,7 @@ MEND = Method(
         "GPT-2-XL": Preset({"layers": (45, 46, 47)}, _AUTHORS + "gpt2xl.yaml", _TRAINING),
         "Llama-7B": Preset({"layers": (29, 30, 31)}, note="the last three layers, as for GPT-J"),
         "Llama-3-8B": Preset({"layers": (29, 30, 31)}, _EASY + "llama3-8B.yaml", _TRAINING),
+        "Qwen2.5-7B": Preset({"layers": (25, 26, 27)}, _EASY + "qwen2.5-7b.yaml", _TRAINING),
         "Mistral-7B": Preset({"layers": (29, 30, 31)}, _EASY + "mistral-7b.yaml", _TRAINING),
         "demo": Preset({"layers": (3, 4, 5), "rate": 1e-4, "lr_rate": 1e-3, "steps": 1000}),
     },
