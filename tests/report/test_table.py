@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from anachron.advise.balance import BALANCE, PARTS
+from anachron.advise.balance import BALANCE, MEASURED
 from anachron.advise.run import ORACLE
 from anachron.data.card import PUBLISHED_STATISTICS
 from anachron.evaluate.results import UNEDITED
@@ -242,7 +242,7 @@ def advised_ways() -> pl.DataFrame:
         for way in (UNEDITED, "RETRIEVAL dated", "MEMIT with RETRIEVAL", ORACLE):
             parts = {
                 f"{part}{end}": value
-                for part in (*PARTS, BALANCE)
+                for part in (*MEASURED, BALANCE)
                 for end, value in (("", 0.51), ("_low", 0.4), ("_high", 0.62), ("_n", 50))
             }
             costs = {"seconds": 1234.5, "memory": 2 * 10**9, "milliseconds": 45.6, "perplexity": 12.3, "found": 0.97}
