@@ -3,7 +3,6 @@
 One folder is killed at one place after the other, so that every repeat goes on from another state.
 """
 
-import csv
 import json
 import signal
 from pathlib import Path
@@ -13,9 +12,9 @@ import polars as pl
 import pytest
 from safetensors.torch import load_file
 
-from anachron.data.bundled.mini_updates import mini_replacements
 from anachron.data.dataset import Dataset
 from support.killed_commands import MOMENTS, NAMED, run_killed
+from support.taught_facts import taught_facts
 
 pytestmark = pytest.mark.full
 SUBJECTS = ("CERN", "Louvre")
@@ -45,15 +44,9 @@ OF_TIME = ("seconds", "milliseconds", "memory", "cost")
 
 @pytest.fixture(scope="module")
 def inputs(mini: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Facts whose old objects the demo model was taught, and the new ones not; and a few bundled statements."""
+    """Facts and a few bundled statements."""
     folder = tmp_path_factory.mktemp("inputs")
-    with (folder / "facts.csv").open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["subject", "relation", "object", "start", "end"])
-        for one in mini_replacements():
-            if one.old.subject in SUBJECTS:
-                for fact in (one.old, one.new):
-                    rows.writerow([fact.subject, fact.relation, fact.object, fact.period.start, fact.period.end])
+    taught_facts(folder / "facts.csv", SUBJECTS)
     few = mini.table["fact_id"].unique(maintain_order=True).head(5).to_list()
     mini.table.filter(pl.col("fact_id").is_in(few)).write_parquet(folder / "mini.parquet")
     return folder

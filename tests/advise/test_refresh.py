@@ -9,10 +9,10 @@ import pytest
 
 from anachron.advise.refresh import CHECK, UPDATE_FILE
 from anachron.cli.main import run_command
-from anachron.data.bundled.mini_updates import mini_replacements
 from anachron.data.updates.cases import load_cases
 from anachron.report.advice import PAGE
 from anachron.report.refreshed import refresh_lines
+from support.taught_facts import taught_facts
 
 SUBJECTS = ("CERN", "Louvre", "McDonald's", "Japan")
 OPTIONS = ["--as-of", "2024-12-31", "--ways", "RETRIEVAL,FT", "--set", "evidence=0", "--set", "fluency_tokens=0"]
@@ -20,16 +20,7 @@ OPTIONS = ["--as-of", "2024-12-31", "--ways", "RETRIEVAL,FT", "--set", "evidence
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Facts whose old objects the demo model was taught, and the new ones not."""
-    path = tmp_path_factory.mktemp("refresh") / "facts.csv"
-    with path.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["subject", "relation", "object", "start", "end"])
-        for one in mini_replacements():
-            if one.old.subject in SUBJECTS:
-                for fact in (one.old, one.new):
-                    rows.writerow([fact.subject, fact.relation, fact.object, fact.period.start, fact.period.end])
-    return path
+    return taught_facts(tmp_path_factory.mktemp("refresh") / "facts.csv", SUBJECTS)
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +96,9 @@ def test_facts_that_name_the_old_object_as_the_new_one_change_nothing(
         table.writeheader()
         for old, new in zip(rows[::2], rows[1::2], strict=True):
             table.writerows([old, new | {"aliases": old["object"]}])
-    out, options = tmp_path / "run", ["--as-of", "2024-12-31", "--ways", "PROMPT", "--way", "PROMPT"]
-    assert (
-        run_command(["refresh", "demo", "--facts", str(tmp_path / "named.csv"), "--out", str(out), *options], False)
-        == 0
-    )
+    out, ways = tmp_path / "run", ["--as-of", "2024-12-31", "--ways", "PROMPT", "--way", "PROMPT"]
+    words = ["refresh", "demo", "--facts", str(tmp_path / "named.csv"), "--out", str(out), *ways]
+    assert run_command(words, False) == 0
     told, summary = capsys.readouterr().out, json.loads((out / "refresh.json").read_text())
     assert (stale := summary["stale_before"]) >= 3 and summary["unchanged"] == summary["stale_after"] == stale
     assert f"{stale} stale facts not updated: the new object is the old one or another name" in told

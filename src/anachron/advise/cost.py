@@ -17,7 +17,7 @@ from anachron.core.errors import TooLongError
 from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import Edit, edited, identified, owner_of
 from anachron.edit.corpus import Corpus
-from anachron.edit.failures import each_or_failure
+from anachron.edit.failures import or_failure
 from anachron.edit.methods import method_named
 from anachron.edit.plan import Planned
 from anachron.evaluate.joint_edits import JointEdit, make_batch
@@ -96,7 +96,7 @@ def made_at_cost(
 
 def _or_reason(measured: Callable[[], Cost]) -> Cost:
     """What is measured, or why it could not be."""
-    (cost,) = each_or_failure(lambda _: [measured()], [None])
+    cost = or_failure(measured)
     return cost if isinstance(cost, Cost) else Cost(reason=str(cost))
 
 

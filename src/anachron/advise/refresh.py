@@ -26,7 +26,7 @@ from anachron.edit.plan import Planned
 from anachron.edit.storage import load_edit, save_edit
 from anachron.evaluate.editing import edit_from_updates, readable, update_requests
 from anachron.evaluate.results import UNEDITED
-from anachron.io.files import json_fingerprint
+from anachron.io.files import json_fingerprint, manifest_of
 from anachron.io.jobs import Callbacks
 from anachron.io.run_folder import RUN_FILE
 from anachron.lm.model import LanguageModel
@@ -112,7 +112,7 @@ def _update(lm: LanguageModel, planned: Planned, cases: CaseSet, folder: Path) -
         | {"updates": requests.cases.fingerprint(), "model": model_fingerprint(lm), "format": lm.style.kind}
     )
     if path.is_file() and (known := load_edit(path)).about.get("made_of") == wanted:
-        if not Path(f"{path}.manifest.json").exists():  # killed between the two
+        if not Path(manifest_of(path)).exists():  # killed between the two
             save_edit(known, path)
         return known
     for measured in (AFTER, BUNDLED_AFTER):

@@ -22,6 +22,19 @@ def failure_of(error: Exception) -> Failure | None:
     return None
 
 
+def or_failure(work: Callable[[], R]) -> R | Failure:
+    """The result of ``work``, or its failure; exceptions that are none are raised."""
+    try:
+        return work()
+    except Exception as error:
+        failure = failure_of(error)
+        if failure is None:
+            raise
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return failure
+
+
 def each_or_failure(work: Callable[[Sequence[T]], Sequence[R]], items: Sequence[T]) -> list[R | Failure]:
     """The result of ``work`` for each item, computed for all items in one call.
 
@@ -30,15 +43,10 @@ def each_or_failure(work: Callable[[Sequence[T]], Sequence[R]], items: Sequence[
     """
     if not items:
         return []
-    try:
-        return list(work(items))
-    except Exception as error:
-        failure = failure_of(error)
-        if failure is None:
-            raise
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    found = or_failure(lambda: list(work(items)))
+    if isinstance(found, list):
+        return [*found]
     if len(items) == 1:
-        return [failure]
+        return [found]
     half = len(items) // 2
     return each_or_failure(work, items[:half]) + each_or_failure(work, items[half:])

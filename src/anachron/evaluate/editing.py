@@ -226,7 +226,7 @@ def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> Updat
     asked, conflicts = without_conflicts(possible)
     left_out = [*(str(failure.reason) for failure in failures), *conflicts]
     unchanged = len(cases.cases) - len(changing) + cases.left_out.get(UNCHANGED, 0)
-    return _left_out(UpdateRequests(cases, asked, left_out, unchanged), skip)
+    return _checked(UpdateRequests(cases, asked, left_out, unchanged), skip)
 
 
 def readable(lm: LanguageModel, updates: UpdateRequests, method: str, *, skip: bool = False) -> UpdateRequests:
@@ -236,10 +236,10 @@ def readable(lm: LanguageModel, updates: UpdateRequests, method: str, *, skip: b
     reasons = unreadable(lm, updates.asked, name)
     asked = [one for one in updates.asked if one[0].case_id not in reasons]
     left_out = [f"update {case}: {reason}" for case, reason in reasons.items()]
-    return _left_out(replace(updates, asked=asked, left_out=[*updates.left_out, *left_out]), skip)
+    return _checked(replace(updates, asked=asked, left_out=[*updates.left_out, *left_out]), skip)
 
 
-def _left_out(updates: UpdateRequests, skip: bool) -> UpdateRequests:
+def _checked(updates: UpdateRequests, skip: bool) -> UpdateRequests:
     """As they are. Raises `DataError` where nothing is asked, and without ``skip`` where anything is left out."""
     total = len(updates.cases.cases)
     if updates.left_out and not skip:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from anachron.core.errors import DataError
 from anachron.data.updates.case_records import EditCase
 from anachron.edit.base import Edit, edited, model_fingerprint
-from anachron.edit.failures import Failure, each_or_failure
+from anachron.edit.failures import Failure, or_failure
 from anachron.edit.make import make_edit
 from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.edit.tensors import DELETE
 from anachron.evaluate.requests import askable, unreadable
+from anachron.io.files import manifest_of
 from anachron.io.jobs import Warn
 from anachron.io.run_folder import RunFolder
 from anachron.lm.model import LanguageModel
@@ -62,7 +63,7 @@ class EditFile:
 
     def remove(self) -> None:
         """With the manifest beside it."""
-        self.run.forget([self.name, f"{self.name}.manifest.json"])
+        self.run.forget([self.name, manifest_of(self.name)])
 
 
 def make_sequence(
@@ -120,8 +121,7 @@ def make_batch(lm: LanguageModel, planned: Planned, cases: Sequence[EditCase]) -
 def joint_edit(lm: LanguageModel, planned: Planned, requests: Sequence[EditRequest]) -> Edit | Failure:
     """One edit of all requests, or why there is none."""
     how = planned.settings, planned.resources, planned.sites
-    (edit,) = each_or_failure(lambda some: [make_edit(lm, planned.method, some[0], *how)], [requests])
-    return edit
+    return or_failure(lambda: make_edit(lm, planned.method, requests, *how))
 
 
 def save(joint: JointEdit, file: EditFile) -> None:

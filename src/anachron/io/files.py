@@ -243,4 +243,9 @@ def write_manifest(path: Place | str, *, command: str, parameters: Json, inputs:
         "output": place(path).name, "sha256": file_fingerprint(path), "command": command, "parameters": parameters,
         "inputs": inputs, "counts": counts, "versions": versions(),
     }  # fmt: skip
-    write_json(f"{path}.manifest.json", content)
+    write_json(manifest_of(path), content)
+
+
+def manifest_of(path: Place | str) -> str:
+    """The name of the manifest beside an output."""
+    return f"{path}.manifest.json"

@@ -21,7 +21,7 @@ from anachron.edit.passes.frozen import frozen
 from anachron.edit.passes.gradients import Factors, gradients
 from anachron.edit.tensors import Checkpoint, read_tensors
 from anachron.edit.training.mend_examples import Drawn, MendExample, Prepared, draw, prepared
-from anachron.io.files import Json, rows_fingerprint, versions
+from anachron.io.files import Json, manifest_of, rows_fingerprint, versions
 from anachron.io.jobs import ELSEWHERE, Callbacks, Warn, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
@@ -96,7 +96,7 @@ def _finished(target: Path, identity: Json, lm: LanguageModel) -> MendNetwork:
     tensors, about = read_tensors(target, ELSEWHERE)
     network = MendNetwork.of(tensors, about, target)
     refuse_others(target, network.about.get("inputs", {}), identity, "a network")
-    if not Path(f"{target}.manifest.json").exists():  # killed between the two
+    if not Path(manifest_of(target)).exists():  # killed between the two
         network.save(target)
     return network.to(lm.device)
 
